@@ -1,1 +1,39 @@
-//! x
+//! The decisions of `sqs-webhooks`, and nothing else: no runtime, no AWS, no HTTP client, no
+//! clock and no random source. What is needed of the outside comes in as an argument (`now`,
+//! `jitter`), what is decided goes out as a value, and the functions `dispatch` and `deliver`
+//! carry it out.
+//!
+//! In the order in which a delivery meets them:
+//!
+//! | module | decides |
+//! |---|---|
+//! | [`event`] | what an EventBridge event must be, and the body that is frozen from it |
+//! | [`identity`] | what a subscriber may be called, and the `webhook-id` of a delivery |
+//! | [`subscription`] | what a row of the subscriptions table says |
+//! | [`job`] | the SQS message that carries a delivery |
+//! | [`packing`] | which jobs go into one `SendMessageBatch` |
+//! | [`endpoint`], [`address`] | where a webhook may be sent |
+//! | [`secret`], [`signature`] | how it is signed |
+//! | [`outcome`], [`retry_after`] | what an answer means |
+//! | [`policy`], [`mod@decide`] | what happens next, and when |
+//! | [`setting`] | how a function reads its environment |
+
+pub mod address;
+pub mod decide;
+pub mod endpoint;
+pub mod event;
+pub mod identity;
+pub mod job;
+pub mod outcome;
+pub mod packing;
+pub mod policy;
+pub mod retry_after;
+pub mod secret;
+pub mod setting;
+pub mod signature;
+pub mod subscription;
+
+mod sqs_text;
+
+pub use decide::{Step, decide};
+pub use outcome::Outcome;

@@ -1,0 +1,177 @@
+//! What an attempt came to.
+
+use std::fmt;
+
+use crate::endpoint::EndpointError;
+use crate::retry_after::RetryAfter;
+
+/// The outcome of one attempt, or of the try to make one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The receiver answered 2xx.
+    Delivered {
+        /// The status.
+        status: u16,
+    },
+    /// The receiver answered 410: it wants no more of these.
+    Gone,
+    /// The attempt failed and the receiver may take it later.
+    Retry {
+        /// What went wrong.
+        failure: Failure,
+        /// When the receiver wants to be asked again.
+        retry_after: Option<RetryAfter>,
+    },
+    /// The endpoint rules forbid the url or the address behind it. Nothing was sent.
+    Blocked(EndpointError),
+    /// Something of ours was missing. Nothing was sent, and the subscriber is not to blame.
+    Unsent(Fault),
+}
+
+/// How an attempt failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// An answer other than 2xx and 410.
+    Status(u16),
+    /// No status line before the deadline.
+    Timeout,
+    /// The name could not be resolved.
+    Dns,
+    /// No connection.
+    Connect,
+    /// The certificate or the TLS handshake was refused.
+    Tls,
+    /// The connection broke before a status line had come.
+    Connection,
+    /// What came was not HTTP.
+    Protocol,
+}
+
+/// What of ours was missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// The subscription could not be read.
+    Subscription,
+    /// The row of the subscription is not one.
+    Row,
+    /// The signing secret could not be read, or may not be signed with.
+    Secret,
+    /// The invocation had no time left for a full attempt.
+    NoTimeLeft,
+    /// The attempt's own task failed.
+    Internal,
+}
+
+impl Outcome {
+    /// What an answer means: its status line decides, whatever follows it (Standard Webhooks 1.0:
+    /// 2xx is success, 410 disables the endpoint, everything else is a failure).
+    #[must_use]
+    pub fn of_response(status: u16, retry_after: Option<RetryAfter>) -> Self {
+        match status {
+            200..=299 => Self::Delivered { status },
+            410 => Self::Gone,
+            _ => Self::Retry {
+                failure: Failure::Status(status),
+                retry_after,
+            },
+        }
+    }
+
+    /// An attempt that ended without an answer.
+    #[must_use]
+    pub fn without_answer(failure: Failure) -> Self {
+        Self::Retry {
+            failure,
+            retry_after: None,
+        }
+    }
+
+    /// The word for logs: `delivered`, `gone`, `retry`, `blocked` or `unsent`.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Delivered { .. } => "delivered",
+            Self::Gone => "gone",
+            Self::Retry { .. } => "retry",
+            Self::Blocked(_) => "blocked",
+            Self::Unsent(_) => "unsent",
+        }
+    }
+
+    /// The status of the answer, if there was one.
+    #[must_use]
+    pub fn status(&self) -> Option<u16> {
+        match self {
+            Self::Delivered { status }
+            | Self::Retry {
+                failure: Failure::Status(status),
+                ..
+            } => Some(*status),
+            Self::Gone => Some(410),
+            Self::Retry { .. } | Self::Blocked(_) | Self::Unsent(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Status(_) => "status",
+            Self::Timeout => "timeout",
+            Self::Dns => "dns",
+            Self::Connect => "connect",
+            Self::Tls => "tls",
+            Self::Connection => "connection",
+            Self::Protocol => "protocol",
+        })
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Subscription => "subscription unreadable",
+            Self::Row => "subscription row broken",
+            Self::Secret => "signing secret unusable",
+            Self::NoTimeLeft => "no time left",
+            Self::Internal => "internal",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_2xx_is_delivered() {
+        for status in [200, 201, 202, 203, 204, 205, 207, 226, 299] {
+            assert_eq!(
+                Outcome::of_response(status, Some(RetryAfter::Seconds(300))),
+                Outcome::Delivered { status }
+            );
+        }
+    }
+
+    #[test]
+    fn only_410_is_gone() {
+        assert_eq!(
+            Outcome::of_response(410, Some(RetryAfter::Seconds(300))),
+            Outcome::Gone
+        );
+    }
+
+    #[test]
+    fn every_other_status_is_a_failure_that_keeps_its_retry_after() {
+        let retry_after = Some(RetryAfter::Seconds(300));
+        for status in (0..=999).filter(|status| !(200..=299).contains(status) && *status != 410) {
+            assert_eq!(
+                Outcome::of_response(status, retry_after),
+                Outcome::Retry {
+                    failure: Failure::Status(status),
+                    retry_after
+                }
+            );
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! What a row of the subscriptions table says.
+//!
+//! Rows are written by hand, by the console and by scripts, so every attribute may be missing or
+//! have another type: that is a finding about this row, never a reason to stop.
+
+use crate::identity::{SubscriberId, SubscriberIdError};
+
+/// One attribute of a row, as far as a subscription needs it. The shells map DynamoDB's values
+/// to this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attribute<'a> {
+    /// A string, `{"S":"…"}`.
+    Text(&'a str),
+    /// A boolean, `{"BOOL":…}`.
+    Flag(bool),
+    /// Any other type.
+    Other,
+}
+
+/// The attributes of one row.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Row<'a> {
+    /// `subscriberId`, the sort key.
+    pub subscriber_id: Option<Attribute<'a>>,
+    /// `url`.
+    pub url: Option<Attribute<'a>>,
+    /// `enabled`.
+    pub enabled: Option<Attribute<'a>>,
+}
+
+/// One subscription: where a subscriber wants the events of one type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subscription {
+    /// Who is subscribed.
+    pub subscriber_id: SubscriberId,
+    /// Where to send, not yet judged by the endpoint rules.
+    pub url: String,
+    /// Whether to send at all.
+    pub enabled: bool,
+}
+
+/// Why a row is not a subscription.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum RowError {
+    /// An attribute is missing.
+    #[error("`{0}` is missing")]
+    Missing(&'static str),
+    /// An attribute has another type.
+    #[error("`{0}` is not {1}")]
+    WrongType(&'static str, &'static str),
+    /// The subscriber id has other characters.
+    #[error("`subscriberId`: {0}")]
+    SubscriberId(#[from] SubscriberIdError),
+    /// The url is empty.
+    #[error("`url` is empty")]
+    EmptyUrl,
+}
+
+impl Subscription {
+    /// Reads a row.
+    ///
+    /// # Errors
+    /// Names the attribute that is wrong. The url is only asked to be there: whether it may be
+    /// called is judged at each attempt, so that a delivery to a url that is mended later is not
+    /// lost.
+    pub fn from_row(row: Row<'_>) -> Result<Self, RowError> {
+        let text = |name, attribute| match attribute {
+            Some(Attribute::Text(text)) => Ok(text),
+            Some(Attribute::Flag(_) | Attribute::Other) => {
+                Err(RowError::WrongType(name, "a string (S)"))
+            }
+            None => Err(RowError::Missing(name)),
+        };
+        let subscriber_id = SubscriberId::parse(text("subscriberId", row.subscriber_id)?)?;
+        let url = text("url", row.url)?;
+        if url.is_empty() {
+            return Err(RowError::EmptyUrl);
+        }
+        let enabled = match row.enabled {
+            Some(Attribute::Flag(enabled)) => enabled,
+            Some(Attribute::Text(_) | Attribute::Other) => {
+                return Err(RowError::WrongType("enabled", "a boolean (BOOL)"));
+            }
+            None => return Err(RowError::Missing("enabled")),
+        };
+        Ok(Self {
+            subscriber_id,
+            url: url.to_owned(),
+            enabled,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: Row<'static> = Row {
+        subscriber_id: Some(Attribute::Text("kasse-nord")),
+        url: Some(Attribute::Text("https://example.com/hook")),
+        enabled: Some(Attribute::Flag(true)),
+    };
+
+    #[test]
+    fn a_row_with_the_three_attributes_is_a_subscription() {
+        assert_eq!(
+            Subscription::from_row(GOOD).unwrap(),
+            Subscription {
+                subscriber_id: SubscriberId::parse("kasse-nord").unwrap(),
+                url: "https://example.com/hook".into(),
+                enabled: true,
+            }
+        );
+        let off = Row {
+            enabled: Some(Attribute::Flag(false)),
+            ..GOOD
+        };
+        assert!(!Subscription::from_row(off).unwrap().enabled);
+    }
+
+    #[test]
+    fn a_bad_row_names_its_attribute() {
+        for (row, message) in [
+            (
+                Row {
+                    subscriber_id: None,
+                    ..GOOD
+                },
+                "`subscriberId` is missing",
+            ),
+            (Row { url: None, ..GOOD }, "`url` is missing"),
+            (
+                Row {
+                    url: Some(Attribute::Other),
+                    ..GOOD
+                },
+                "`url` is not a string (S)",
+            ),
+            (
+                Row {
+                    url: Some(Attribute::Flag(true)),
+                    ..GOOD
+                },
+                "`url` is not a string (S)",
+            ),
+            (
+                Row {
+                    url: Some(Attribute::Text("")),
+                    ..GOOD
+                },
+                "`url` is empty",
+            ),
+            (
+                Row {
+                    enabled: None,
+                    ..GOOD
+                },
+                "`enabled` is missing",
+            ),
+            (
+                Row {
+                    enabled: Some(Attribute::Text("true")),
+                    ..GOOD
+                },
+                "`enabled` is not a boolean (BOOL)",
+            ),
+            (
+                Row {
+                    subscriber_id: Some(Attribute::Text("客户 1")),
+                    ..GOOD
+                },
+                "`subscriberId`: a subscriberId is 1 to 64 characters of A-Z, a-z, 0-9, `_` and `-`",
+            ),
+        ] {
+            assert_eq!(
+                Subscription::from_row(row).unwrap_err().to_string(),
+                message
+            );
+        }
+    }
+}
