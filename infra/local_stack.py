@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import base64
 import contextlib
+import fcntl
 import json
 import os
 import platform
@@ -33,7 +34,7 @@ from pathlib import Path
 
 REPO = Path(__file__).resolve().parent.parent
 INFRA = REPO / "infra"
-BUILD_DIR = INFRA / ".aws-sam" / "local"
+BUILT_TEMPLATE = INFRA / ".aws-sam" / "local" / "template.yaml"  # see samconfig.toml
 DEFAULT_STATE = REPO / ".local" / "stack"
 
 REGION = "eu-central-1"
@@ -153,7 +154,7 @@ def up(
     `settings` are template parameters on top of those in samconfig.toml. With
     `watch_pid` the stack ends by itself when that process does.
     """
-    if not (BUILD_DIR / "template.yaml").exists():
+    if not BUILT_TEMPLATE.exists():
         raise StackError("The functions are not built yet. Run `make build` first.")
     state = state.resolve()
     stack = load(state)
@@ -276,6 +277,8 @@ def _emulator_env(state: Path, port: int) -> dict[str, str]:
         "LAMBDA_EXECUTOR": "local",
         "LAMBDA_WARM_TTL_SECONDS": "3600",
         "PERSIST_STATE": "0",
+        # It would listen on a fixed port, on every interface.
+        "IOT_MTLS_ENABLED": "0",
     }
 
 
@@ -408,8 +411,23 @@ def _run_sam(arguments: list[str], settings: dict[str, str], env: dict[str, str]
         ).returncode
 
 
+@contextlib.contextmanager
+def _build_lock(exclusive: bool):
+    """Nobody may lay out a new build while somebody else deploys the last one."""
+    lock = REPO / ".local" / "build.lock"
+    lock.parent.mkdir(exist_ok=True)
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
+        yield
+
+
 def build() -> None:
     """Compile the functions for this machine and lay them out for `sam deploy`."""
+    with _build_lock(exclusive=True):
+        _build()
+
+
+def _build() -> None:
     env = dict(os.environ)
     env["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), env.get("PATH", "")])
     # sam would do it too, but without showing cargo's progress for some minutes.
@@ -421,7 +439,6 @@ def build() -> None:
     if compiled.returncode != 0:
         raise StackError("The functions do not compile; see above.")
     log = REPO / ".local" / "sam-build.log"
-    log.parent.mkdir(exist_ok=True)
     log.unlink(missing_ok=True)
     if _run_sam(["build"], _sam_settings("build"), env, REPO / ".local" / "sam", log) != 0:
         raise StackError(f"`sam build` failed:\n{_tail(log, 40)}")
@@ -439,14 +456,23 @@ def _deploy(stack: Stack, settings: dict[str, str], say) -> None:
     say("Deploying infra/template.yaml with `sam deploy`")
     env = _emulator_env(state, int(stack.endpoint_url.rpartition(":")[2]))
     log = state / "deploy.log"
-    code = _run_sam(
-        ["deploy", "--s3-bucket", BUCKET], _sam_settings("deploy") | settings, env, state / "sam", log
-    )
+    with _build_lock(exclusive=False):
+        code = _run_sam(
+            ["deploy", "--s3-bucket", BUCKET], _sam_settings("deploy") | settings, env,
+            state / "sam", log,
+        )
     cloudformation = stack.client("cloudformation")
     if code != 0:
         raise StackError(
             f"`sam deploy` failed. Its log: {log}\n"
             + (_failed_resources(cloudformation, stack.stack_name) or _tail(log))
+        )
+    # The emulator keeps a number that comes from a parameter as text and then cannot
+    # compare it; AWS converts it. Say it again as a number.
+    functions = stack.client("lambda")
+    for mapping in functions.list_event_source_mappings()["EventSourceMappings"]:
+        functions.update_event_source_mapping(
+            UUID=mapping["UUID"], ScalingConfig=mapping["ScalingConfig"]
         )
     described = cloudformation.describe_stacks(StackName=stack.stack_name)["Stacks"][0]
     stack.outputs = {o["OutputKey"]: o["OutputValue"] for o in described.get("Outputs", [])}

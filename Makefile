@@ -1,0 +1,102 @@
+# One file, the same verbs for people and for CI. `make help` lists them.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+SHELL := /bin/bash
+
+# Everything that is not Rust comes from this virtual environment; its bin folder
+# is on the PATH so that cargo finds cargo-lambda and cargo-lambda finds zig.
+VENV_BIN := $(CURDIR)/.venv/bin
+PY := .venv/bin/python
+READY := .venv/ready
+export PATH := $(VENV_BIN):$(PATH)
+
+# sam sends no usage data, and `sam validate` wants to know a region.
+export SAM_CLI_TELEMETRY := 0
+AWS_DEFAULT_REGION ?= eu-central-1
+export AWS_DEFAULT_REGION
+
+# What the end-to-end tests need to find the local stack.
+export E2E_PYTHON := $(VENV_BIN)/python
+
+.PHONY: help
+help: ## List the verbs
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+# ---- Set up and build ----------------------------------------------------------
+
+.PHONY: setup
+setup: $(READY) ## Make .venv with the pinned tools
+
+$(READY): infra/requirements.txt
+	@command -v cargo >/dev/null || { echo "Rust is missing: see https://rustup.rs" >&2; exit 1; }
+	@for python in python3 python3.14 python3.13 python3.12 python3.11 python3.10; do \
+	  if $$python -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then \
+	    echo "Making .venv with $$python"; \
+	    exec $$python -m venv --clear .venv; \
+	  fi; \
+	done; \
+	echo "Python 3.10 or newer is needed; python3 is $$(python3 --version 2>&1)." >&2; exit 1
+	@$(PY) -m pip install --quiet --disable-pip-version-check --requirement infra/requirements.txt
+	@touch $(READY)
+
+.PHONY: build
+build: $(READY) ## Compile the two functions for this machine
+	@$(PY) infra/local_stack.py build
+
+# ---- See it run -----------------------------------------------------------------
+
+.PHONY: demo
+demo: build ## Deploy to a local AWS and watch four partners get a webhook
+	@$(PY) demo/demo.py
+
+.PHONY: up
+up: build ## Start a local AWS with the service in it, to play with
+	@$(PY) infra/local_stack.py up
+
+.PHONY: down
+down: $(READY) ## End what `make up` started
+	@$(PY) infra/local_stack.py down
+
+# ---- Check ----------------------------------------------------------------------
+
+# The quick checks come first, the end-to-end tests last.
+.PHONY: test
+test: fmt-check template lint docs unit e2e ## Everything that CI checks
+
+.PHONY: fmt-check
+fmt-check: ## Is the code formatted?
+	cargo fmt --all -- --check
+
+.PHONY: lint
+lint: ## clippy, every warning an error
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+.PHONY: docs
+docs: ## Does the documentation build without a warning?
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
+
+.PHONY: template
+template: $(READY) ## Is infra/template.yaml a valid SAM template?
+	.venv/bin/sam validate --lint --template infra/template.yaml
+
+.PHONY: unit
+unit: ## Unit tests
+	cargo test --workspace --exclude e2e --locked --quiet
+
+.PHONY: e2e
+e2e: build ## End-to-end tests on the deployed template
+	cargo test --package e2e --locked
+
+# ---- Production -----------------------------------------------------------------
+
+# Your own AWS credentials and region are used. sam shows the changes and asks.
+# The first time, `sam deploy --guided` in infra/ writes your parameters down.
+.PHONY: deploy
+deploy: $(READY) ## Build for AWS and deploy with `sam deploy`
+	cd infra && sam build && sam deploy
+
+.PHONY: clean
+clean: ## Remove everything that was built, also .venv
+	@if [ -x $(PY) ]; then $(PY) infra/local_stack.py down; fi
+	rm -rf .venv .local infra/.aws-sam target
