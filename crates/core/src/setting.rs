@@ -82,10 +82,13 @@ impl<'a> Settings<'a> {
     }
 }
 
-/// A piece of text as it is.
+/// The name or ARN of a DynamoDB table.
 #[must_use]
-pub fn text(value: &str) -> Option<String> {
-    Some(value.to_owned())
+pub fn table_name(value: &str) -> Option<String> {
+    value
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"_.-:/".contains(&byte))
+        .then(|| value.to_owned())
 }
 
 /// `true` or `false`, nothing else: a typo must not switch a guard off.

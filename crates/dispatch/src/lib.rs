@@ -1,1 +1,233 @@
-//! x
+//! dispatch: fans one event out into one delivery job per subscriber.
+//!
+//! [`Dispatch::handle`] reads the event, walks through the subscriptions of its type
+//! ([`subscriptions`]), packs the jobs into batches and sends several batches at once
+//! ([`sender`]). It fails only if something could not be sent; then Lambda invokes it again with
+//! the same event, and every delivery keeps the identity it had.
+
+mod config;
+mod sender;
+mod subscriptions;
+
+use std::time::SystemTime;
+
+use aws_config::SdkConfig;
+use lambda_runtime::{Context, Diagnostic};
+use serde_json::value::RawValue;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use webhooks_core::event::{Event, EventError};
+use webhooks_core::identity::webhook_id;
+use webhooks_core::job::Job;
+use webhooks_core::packing::{Packed, Packer};
+use webhooks_core::subscription::Subscription;
+
+pub use config::Config;
+use sender::Sender;
+use subscriptions::Subscriptions;
+
+/// How many `SendMessageBatch` calls are under way at once. Each may carry 1 MiB.
+const BATCHES_IN_FLIGHT: usize = 8;
+
+/// What is left of the invocation's time when sending stops, so that the answer still gets out.
+const MARGIN: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// The function with its clients.
+pub struct Dispatch {
+    subscriptions: Subscriptions,
+    sender: Sender,
+}
+
+/// Why an event was not fanned out completely. Lambda tries again, then puts the event into the
+/// dispatch failure queue.
+#[derive(Debug, thiserror::Error)]
+pub enum DispatchError {
+    /// The event itself is unusable.
+    #[error(transparent)]
+    Event(#[from] EventError),
+    /// A body or job could not be written as JSON.
+    #[error("cannot write a job: {0}")]
+    Json(#[from] serde_json::Error),
+    /// The subscriptions could not be read to the end.
+    #[error("cannot read the subscriptions: {0}")]
+    Subscriptions(#[from] subscriptions::ReadError),
+    /// Some jobs did not reach the queue.
+    #[error("{unsent} of {jobs} jobs were not sent")]
+    Unsent {
+        /// How many.
+        unsent: usize,
+        /// Of how many.
+        jobs: usize,
+    },
+}
+
+impl From<DispatchError> for Diagnostic {
+    fn from(error: DispatchError) -> Self {
+        Self {
+            error_type: "DispatchError".into(),
+            error_message: error.to_string(),
+        }
+    }
+}
+
+/// What became of the rows of one event.
+#[derive(Debug, Default)]
+struct Tally {
+    jobs: usize,
+    unsent: usize,
+    disabled: usize,
+    skipped: usize,
+}
+
+impl Dispatch {
+    /// A function that uses these clients.
+    #[must_use]
+    pub fn new(config: Config, aws: &SdkConfig) -> Self {
+        Self {
+            subscriptions: Subscriptions::new(aws, config.table_name),
+            sender: Sender::new(aws, config.queue_url),
+        }
+    }
+
+    /// Handles one event.
+    ///
+    /// # Errors
+    /// If the event is not one, or not every job reached the queue.
+    pub async fn handle(
+        &self,
+        payload: Box<RawValue>,
+        context: Context,
+    ) -> Result<(), DispatchError> {
+        let time_left = context
+            .deadline()
+            .duration_since(SystemTime::now())
+            .unwrap_or_default();
+        let deadline = Instant::now() + time_left.saturating_sub(MARGIN);
+        let result = self.fan_out(payload.get(), deadline).await;
+        if let Err(error) = &result {
+            tracing::error!(%error, requestId = context.request_id, "event.failed");
+        }
+        result
+    }
+
+    async fn fan_out(&self, json: &str, deadline: Instant) -> Result<(), DispatchError> {
+        let event = Event::parse(json)?;
+        let body = event.freeze_body()?;
+        let mut tally = Tally::default();
+        let mut packer = Packer::default();
+        let mut in_flight = JoinSet::new();
+        let mut pages = self.subscriptions.of_type(&event.event_type);
+        let read = loop {
+            match pages.next().await {
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+                Ok(Some(rows)) => {
+                    for row in &rows {
+                        let Some(subscription) = subscriptions::read_row(row, &event, &mut tally)
+                        else {
+                            continue;
+                        };
+                        tally.jobs += 1;
+                        let message = job(&event, &body, &subscription)?;
+                        match packer.push(message) {
+                            Ok(None) => {}
+                            Ok(Some(batch)) => {
+                                self.send(batch, deadline, &mut in_flight, &mut tally).await;
+                            }
+                            Err(error) => {
+                                tally.unsent += 1;
+                                tracing::error!(
+                                    %error,
+                                    eventId = %event.id,
+                                    eventType = %event.event_type,
+                                    subscriberId = %subscription.subscriber_id,
+                                    "job.too_large"
+                                );
+                            }
+                        }
+                    }
+                }
+            }
+        };
+        if let Some(batch) = packer.finish() {
+            self.send(batch, deadline, &mut in_flight, &mut tally).await;
+        }
+        while let Some(sent) = in_flight.join_next().await {
+            tally.count(sent);
+        }
+        read?;
+        tracing::info!(
+            eventId = %event.id,
+            eventType = %event.event_type,
+            jobs = tally.jobs,
+            unsent = tally.unsent,
+            disabled = tally.disabled,
+            skipped = tally.skipped,
+            "event.dispatched"
+        );
+        match tally.unsent {
+            0 => Ok(()),
+            unsent => Err(DispatchError::Unsent {
+                unsent,
+                jobs: tally.jobs,
+            }),
+        }
+    }
+
+    /// Starts sending a batch, once fewer than [`BATCHES_IN_FLIGHT`] are under way.
+    async fn send(
+        &self,
+        batch: Vec<Packed>,
+        deadline: Instant,
+        in_flight: &mut JoinSet<usize>,
+        tally: &mut Tally,
+    ) {
+        if in_flight.len() >= BATCHES_IN_FLIGHT
+            && let Some(sent) = in_flight.join_next().await
+        {
+            tally.count(sent);
+        }
+        let sender = self.sender.clone();
+        let size = batch.len();
+        in_flight.spawn(async move {
+            tokio::time::timeout_at(deadline, sender.send(batch))
+                .await
+                .unwrap_or_else(|_| {
+                    tracing::error!(jobs = size, "jobs.out_of_time");
+                    size
+                })
+        });
+    }
+}
+
+impl Tally {
+    /// Adds the unsent jobs of one batch. A task that broke has told nothing, so all that a
+    /// batch can hold counts as unsent.
+    fn count(&mut self, unsent: Result<usize, tokio::task::JoinError>) {
+        self.unsent += unsent.unwrap_or_else(|error| {
+            tracing::error!(%error, "jobs.task_failed");
+            webhooks_core::packing::MAX_ENTRIES
+        });
+    }
+}
+
+fn job(
+    event: &Event<'_>,
+    body: &RawValue,
+    subscription: &Subscription,
+) -> Result<Packed, serde_json::Error> {
+    let id = webhook_id(&event.id, &subscription.subscriber_id);
+    let job = Job::new(
+        &id,
+        &event.id,
+        &event.event_type,
+        &subscription.subscriber_id,
+        &event.time,
+        &subscription.url,
+        body,
+    );
+    Ok(Packed {
+        group: subscription.subscriber_id.to_string(),
+        body: job.to_message_body()?,
+    })
+}

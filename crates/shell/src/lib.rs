@@ -1,0 +1,4 @@
+//! What both functions need of the world they run in: a log, and AWS clients with time limits.
+
+pub mod aws;
+pub mod logging;
