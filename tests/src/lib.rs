@@ -1,1 +1,30 @@
-//! x
+//! The harness of the tests that run the real programs: it plays everything around a function,
+//! so that a test can say what the world does and read what the function did to it.
+//!
+//! | module | plays |
+//! |---|---|
+//! | [`runtime`] | Lambda: one environment of a real bootstrap |
+//! | [`fake_aws`] | SQS, DynamoDB and SSM, stricter than an emulator where AWS is |
+//! | [`receiver`] | a partner's server, down to the bytes and the way it hangs up |
+//! | [`sqs_event`] | the batches that Lambda hands to `deliver` |
+//! | [`signature`] | a partner's check of a signature, written from the specification |
+//! | [`stage`] | all of them together, for one function |
+//!
+//! Nothing here uses the code that is tested: what `deliver` signs or `dispatch` writes is
+//! compared with a second reading of the specification.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a harness stops the test where it stands"
+)]
+
+pub mod fake_aws;
+pub mod http1;
+pub mod receiver;
+pub mod runtime;
+pub mod signature;
+pub mod sqs_event;
+pub mod stage;

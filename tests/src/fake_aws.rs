@@ -1,0 +1,319 @@
+//! SQS, DynamoDB and SSM behind one address, told apart by `x-amz-target`.
+//!
+//! It keeps rows and parameters in memory and answers like AWS, and it refuses what AWS refuses
+//! where the local emulator does not: a visibility of 43 200 s, characters outside SQS's set,
+//! a reserved word in an expression, a key that is asked for twice. Every call is recorded, and a
+//! test can put another answer in the place of the usual one.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncWriteExt as _, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::http1::{Request, read_request, response};
+
+mod dynamodb;
+mod sqs;
+mod ssm;
+
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// One call that a function made.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// For example `SendMessageBatch`.
+    pub operation: String,
+    /// The input, as JSON.
+    pub input: Value,
+    /// When it came.
+    pub at: Instant,
+}
+
+/// What is answered to a call.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    /// What AWS would answer, from the rows and parameters in memory.
+    Usual,
+    /// Status 200 and this output.
+    Output(Value),
+    /// An error.
+    Error {
+        /// The HTTP status.
+        status: u16,
+        /// Its name, for example `ThrottlingException`.
+        code: &'static str,
+        /// Its message.
+        message: String,
+    },
+    /// Nothing, for ever.
+    Hang,
+    /// The connection is cut.
+    Cut,
+}
+
+impl Reply {
+    /// An error with a message that says little.
+    #[must_use]
+    pub fn error(status: u16, code: &'static str) -> Self {
+        Self::refusal(status, code, format!("{code}, says the test"))
+    }
+
+    fn refusal(status: u16, code: &'static str, message: impl Into<String>) -> Self {
+        Self::Error {
+            status,
+            code,
+            message: message.into(),
+        }
+    }
+
+    fn invalid(message: impl Into<String>) -> Self {
+        Self::refusal(400, "ValidationException", message)
+    }
+}
+
+type Rule = Box<dyn Fn(&Value) -> Reply + Send>;
+
+#[derive(Default)]
+struct State {
+    calls: Vec<Call>,
+    queued: HashMap<&'static str, VecDeque<Reply>>,
+    rules: HashMap<&'static str, Rule>,
+    rows: dynamodb::Rows,
+    page_size: Option<usize>,
+    parameters: BTreeMap<String, String>,
+}
+
+/// The services, on a free port of 127.0.0.1. They end when this is dropped.
+pub struct FakeAws {
+    address: SocketAddr,
+    state: Arc<Mutex<State>>,
+    changes: watch::Sender<()>,
+    server: JoinHandle<()>,
+}
+
+impl FakeAws {
+    /// Starts them, empty.
+    pub async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let state = Arc::new(Mutex::new(State::default()));
+        let changes = watch::Sender::new(());
+        let server = tokio::spawn(accept(listener, Arc::clone(&state), changes.clone()));
+        Self {
+            address,
+            state,
+            changes,
+            server,
+        }
+    }
+
+    /// `http://127.0.0.1:…`, for `AWS_ENDPOINT_URL`.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Adds or replaces a row of the subscriptions table, in DynamoDB's JSON.
+    pub fn put_row(&self, row: Value) {
+        self.state.lock().unwrap().rows.put(&row);
+    }
+
+    /// Adds or replaces an enabled subscription, just as an operator writes it by hand.
+    pub fn put_subscription(&self, event_type: &str, subscriber_id: &str, url: &str) {
+        self.put_row(json!({
+            "eventType": {"S": event_type},
+            "subscriberId": {"S": subscriber_id},
+            "url": {"S": url},
+            "enabled": {"BOOL": true},
+        }));
+    }
+
+    /// Takes a row away.
+    pub fn delete_row(&self, event_type: &str, subscriber_id: &str) {
+        self.state
+            .lock()
+            .unwrap()
+            .rows
+            .delete(event_type, subscriber_id);
+    }
+
+    /// A row of the subscriptions table as it is now, in DynamoDB's JSON.
+    #[must_use]
+    pub fn row(&self, event_type: &str, subscriber_id: &str) -> Option<Value> {
+        self.state
+            .lock()
+            .unwrap()
+            .rows
+            .get(event_type, subscriber_id)
+    }
+
+    /// `Query` gives at most this many rows a page from now on.
+    pub fn set_page_size(&self, rows: usize) {
+        self.state.lock().unwrap().page_size = Some(rows);
+    }
+
+    /// Adds or replaces an SSM SecureString.
+    pub fn put_parameter(&self, name: &str, value: &str) {
+        let mut state = self.state.lock().unwrap();
+        state.parameters.insert(name.to_owned(), value.to_owned());
+    }
+
+    /// Takes an SSM parameter away.
+    pub fn delete_parameter(&self, name: &str) {
+        self.state.lock().unwrap().parameters.remove(name);
+    }
+
+    /// The next calls of an operation get these replies, one each.
+    pub fn next(&self, operation: &'static str, replies: impl IntoIterator<Item = Reply>) {
+        let mut state = self.state.lock().unwrap();
+        state.queued.entry(operation).or_default().extend(replies);
+    }
+
+    /// From now on, each call of an operation gets the reply that `rule` has for its input.
+    pub fn rule(&self, operation: &'static str, rule: impl Fn(&Value) -> Reply + Send + 'static) {
+        self.state
+            .lock()
+            .unwrap()
+            .rules
+            .insert(operation, Box::new(rule));
+    }
+
+    /// From now on, each call of an operation gets this reply.
+    pub fn always(&self, operation: &'static str, reply: Reply) {
+        self.rule(operation, move |_| reply.clone());
+    }
+
+    /// All calls so far.
+    #[must_use]
+    pub fn all_calls(&self) -> Vec<Call> {
+        self.state.lock().unwrap().calls.clone()
+    }
+
+    /// The inputs of all calls of one operation so far.
+    #[must_use]
+    pub fn calls(&self, operation: &str) -> Vec<Value> {
+        self.all_calls()
+            .into_iter()
+            .filter(|call| call.operation == operation)
+            .map(|call| call.input)
+            .collect()
+    }
+
+    /// Waits until an operation has been called this many times, and gives the inputs.
+    ///
+    /// # Panics
+    /// If it is not.
+    pub async fn wait_for(&self, operation: &str, count: usize) -> Vec<Value> {
+        let mut changes = self.changes.subscribe();
+        let wait = async {
+            while self.calls(operation).len() < count {
+                changes.changed().await.unwrap();
+            }
+        };
+        if tokio::time::timeout(PATIENCE, wait).await.is_err() {
+            panic!(
+                "waited in vain for {count} {operation}: {:?}",
+                self.all_calls()
+            );
+        }
+        self.calls(operation)
+    }
+}
+
+impl Drop for FakeAws {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+impl fmt::Debug for FakeAws {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "FakeAws({})", self.address)
+    }
+}
+
+async fn accept(listener: TcpListener, state: Arc<Mutex<State>>, changes: watch::Sender<()>) {
+    let mut connections = tokio::task::JoinSet::new();
+    while let Ok((stream, _)) = listener.accept().await {
+        let (state, changes) = (Arc::clone(&state), changes.clone());
+        connections.spawn(async move {
+            // A function may hang up whenever it likes.
+            let _ = serve(stream, &state, &changes).await;
+        });
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+async fn serve(
+    stream: TcpStream,
+    state: &Mutex<State>,
+    changes: &watch::Sender<()>,
+) -> std::io::Result<()> {
+    let mut stream = BufReader::new(stream);
+    while let Some(request) = read_request(&mut stream).await? {
+        let reply = answer(&request, &mut state.lock().unwrap());
+        changes.send_replace(());
+        let (status, output) = match reply {
+            Reply::Output(output) => (200, output),
+            Reply::Error {
+                status,
+                code,
+                message,
+            } => (status, json!({"__type": code, "message": message})),
+            Reply::Hang => std::future::pending().await,
+            Reply::Cut | Reply::Usual => return Ok(()),
+        };
+        let headers = [("content-type", "application/x-amz-json-1.0")];
+        stream
+            .write_all(&response(status, &headers, output.to_string().as_bytes()))
+            .await?;
+    }
+    Ok(())
+}
+
+/// Records the call and finds its reply, never [`Reply::Usual`].
+fn answer(request: &Request, state: &mut State) -> Reply {
+    let target = request.header("x-amz-target").unwrap_or_default();
+    let operation = target
+        .split_once('.')
+        .map_or(target, |(_, operation)| operation);
+    let input: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+    state.calls.push(Call {
+        operation: operation.to_owned(),
+        input: input.clone(),
+        at: Instant::now(),
+    });
+    let signed = request
+        .header("authorization")
+        .is_some_and(|value| value.starts_with("AWS4-HMAC-SHA256 "));
+    if !signed {
+        return Reply::error(403, "MissingAuthenticationTokenException");
+    }
+    let queued = state
+        .queued
+        .get_mut(operation)
+        .and_then(VecDeque::pop_front);
+    let scripted = queued.or_else(|| state.rules.get(operation).map(|rule| rule(&input)));
+    match scripted {
+        Some(Reply::Usual) | None => {}
+        Some(reply) => return reply,
+    }
+    match operation {
+        "BatchGetItem" => state.rows.batch_get(&input),
+        "GetItem" => state.rows.get_item(&input),
+        "Query" => state.rows.query(&input, state.page_size),
+        "UpdateItem" => state.rows.update(&input),
+        "GetParameters" => ssm::get_parameters(&state.parameters, &input),
+        "GetParameter" => ssm::get_parameter(&state.parameters, &input),
+        "SendMessageBatch" => sqs::send_batch(&input),
+        "ChangeMessageVisibilityBatch" => sqs::change_visibility_batch(&input),
+        _ => Reply::refusal(400, "UnknownOperationException", target),
+    }
+}

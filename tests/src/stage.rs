@@ -1,0 +1,267 @@
+//! A function with everything around it: one line to set up, and what came of a batch in one
+//! value.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::fake_aws::FakeAws;
+use crate::receiver::{Answer, Received, Receiver};
+use crate::runtime::{Ending, Environment};
+use crate::signature::secret_for;
+use crate::sqs_event::{Job, Record, event};
+
+/// The queue that a function on a stage is told of.
+pub const QUEUE_URL: &str = "https://sqs.eu-central-1.amazonaws.com/111122223333/jobs";
+/// The subscriptions table that a function on a stage is told of.
+pub const TABLE_NAME: &str = "subscriptions";
+/// What a function of the template's default timeout has for one invocation.
+pub const FUNCTION_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// AWS, and the environment variables of a function.
+#[derive(Debug)]
+pub struct Stage {
+    /// The services.
+    pub aws: FakeAws,
+    variables: BTreeMap<String, String>,
+}
+
+/// What came of a batch.
+#[derive(Debug)]
+pub struct Batch {
+    /// The function's response, byte for byte.
+    pub response: String,
+    /// The visibilities that were set, in seconds: receipt handle and value, in order.
+    pub visibilities: Vec<(String, i64)>,
+    /// How long the invocation took.
+    pub took: Duration,
+}
+
+/// What came of one record of [`Stage::try_answers`].
+#[derive(Debug)]
+pub struct Verdict {
+    /// Whether it was in `batchItemFailures`, so that it stays in the queue.
+    pub reported: bool,
+    /// The visibility that was set for it, in seconds.
+    pub delay: Option<i64>,
+    /// The requests that the receiver got for it.
+    pub requests: Vec<Received>,
+    /// Whether its subscription is enabled afterwards.
+    pub enabled: bool,
+}
+
+impl Stage {
+    /// A stage for `deliver`, on which private endpoints are allowed.
+    pub async fn for_deliver() -> Self {
+        Self::for_dispatch()
+            .await
+            .with("SECRET_PREFIX", "webhooks")
+            .with("ALLOW_PRIVATE_ENDPOINTS", "true")
+    }
+
+    /// A stage for `dispatch`.
+    pub async fn for_dispatch() -> Self {
+        let aws = FakeAws::start().await;
+        let endpoint = aws.url();
+        Self {
+            aws,
+            variables: BTreeMap::new(),
+        }
+        .with("AWS_ENDPOINT_URL", &endpoint)
+        .with("QUEUE_URL", QUEUE_URL)
+        .with("TABLE_NAME", TABLE_NAME)
+    }
+
+    /// The same with an environment variable.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: &str) -> Self {
+        self.variables.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    /// The same without an environment variable.
+    #[must_use]
+    pub fn without(mut self, name: &str) -> Self {
+        assert!(self.variables.remove(name).is_some(), "no variable {name}");
+        self
+    }
+
+    /// Enables a subscription to `OrderPaid`, and gives the subscriber a secret of its own.
+    pub fn subscribe(&self, subscriber_id: &str, url: &str) {
+        self.aws.put_subscription("OrderPaid", subscriber_id, url);
+        self.set_secret(subscriber_id, &secret_for(subscriber_id));
+    }
+
+    /// Sets the value of a subscriber's signing-secret parameter.
+    pub fn set_secret(&self, subscriber_id: &str, value: &str) {
+        self.aws
+            .put_parameter(&parameter_name(subscriber_id), value);
+    }
+
+    /// Starts a bootstrap and waits for its first poll.
+    ///
+    /// # Panics
+    /// If it ends before.
+    pub async fn start(&self, bootstrap: &str) -> Environment {
+        let environment = self.launch(bootstrap).await;
+        if let Err(status) = environment.ready().await {
+            panic!("{status}:\n{}", environment.output().await.join("\n"));
+        }
+        environment
+    }
+
+    /// Starts a bootstrap and waits for nothing.
+    pub async fn launch(&self, bootstrap: &str) -> Environment {
+        let variables = self.variables.iter();
+        let variables = variables.map(|(name, value)| (name.as_str(), value.as_str()));
+        Environment::start(Path::new(bootstrap), variables).await
+    }
+
+    /// Hands `deliver` a batch with the usual time.
+    ///
+    /// # Panics
+    /// If the invocation ends in any other way than with a response.
+    pub async fn deliver(&self, environment: &Environment, records: &[Record]) -> Batch {
+        self.deliver_within(environment, records, FUNCTION_TIMEOUT)
+            .await
+    }
+
+    /// Hands `deliver` a batch with this much time left.
+    ///
+    /// # Panics
+    /// If the invocation ends in any other way than with a response.
+    pub async fn deliver_within(
+        &self,
+        environment: &Environment,
+        records: &[Record],
+        time: Duration,
+    ) -> Batch {
+        let before = self.aws.calls("ChangeMessageVisibilityBatch").len();
+        let start = Instant::now();
+        let ending = environment.invoke(&event(records), time).await;
+        let took = start.elapsed();
+        let Ending::Response(response) = ending else {
+            panic!("{ending:?}:\n{}", environment.stop().await.join("\n"));
+        };
+        let calls = self.aws.calls("ChangeMessageVisibilityBatch");
+        let visibilities = calls[before..]
+            .iter()
+            .inspect(|call| assert_eq!(call["QueueUrl"], QUEUE_URL))
+            .flat_map(|call| call["Entries"].as_array().unwrap())
+            .map(|entry| {
+                let handle = entry["ReceiptHandle"].as_str().unwrap_or_default();
+                let seconds = &entry["VisibilityTimeout"];
+                (
+                    handle.to_owned(),
+                    seconds.as_i64().unwrap_or_else(|| panic!("{seconds}")),
+                )
+            })
+            .collect();
+        Batch {
+            response: String::from_utf8(response).unwrap(),
+            visibilities,
+            took,
+        }
+    }
+
+    /// Delivers one job to each of these answers, with the receive count beside it, in batches of
+    /// ten.
+    pub async fn try_answers(
+        &self,
+        environment: &Environment,
+        trials: impl IntoIterator<Item = (u32, Answer)>,
+    ) -> Vec<Verdict> {
+        let (counts, answers): (Vec<u32>, Vec<Answer>) = trials.into_iter().unzip();
+        let answers = answers.into_iter().enumerate();
+        let receiver =
+            Receiver::by_target(answers.map(|(number, answer)| (format!("/{number}"), answer)))
+                .await;
+        let numbers: Vec<usize> = (0..counts.len()).collect();
+        let mut verdicts = Vec::new();
+        for numbers in numbers.chunks(10) {
+            let mut records = Vec::new();
+            for &number in numbers {
+                let subscriber_id = format!("s{number}");
+                self.subscribe(&subscriber_id, &receiver.url(&format!("/{number}")));
+                let job = Job::for_subscriber(&subscriber_id);
+                records.push(Record::new(number, &job.text()).received(counts[number]));
+            }
+            let batch = self.deliver(environment, &records).await;
+            let reported = batch.reported();
+            assert!(batch.response == failures(&reported), "{batch:?}");
+            verdicts.extend(numbers.iter().map(|&number| Verdict {
+                reported: reported.contains(&format!("m{number}")),
+                delay: batch.delay(number),
+                requests: receiver.requests_to(&format!("/{number}")),
+                enabled: self.is_enabled(&format!("s{number}")),
+            }));
+        }
+        verdicts
+    }
+
+    /// Whether the subscription of `OrderPaid` is enabled.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    #[must_use]
+    pub fn is_enabled(&self, subscriber_id: &str) -> bool {
+        let row = self
+            .aws
+            .row("OrderPaid", subscriber_id)
+            .expect("the row is there");
+        row["enabled"]["BOOL"]
+            .as_bool()
+            .expect("`enabled` is a boolean")
+    }
+}
+
+impl Batch {
+    /// The ids in `batchItemFailures`, in order.
+    ///
+    /// # Panics
+    /// If the response is anything else than such a list of texts.
+    #[must_use]
+    pub fn reported(&self) -> Vec<String> {
+        let response: Value = serde_json::from_str(&self.response).unwrap();
+        let failures = response["batchItemFailures"].as_array().expect("a list");
+        let id = |failure: &Value| failure["itemIdentifier"].as_str().map(str::to_owned);
+        failures
+            .iter()
+            .map(|failure| id(failure).expect("an id"))
+            .collect()
+    }
+
+    /// The visibility that was set for a message, in seconds.
+    ///
+    /// # Panics
+    /// If it was set more than once.
+    #[must_use]
+    pub fn delay(&self, number: usize) -> Option<i64> {
+        let handle = format!("rh{number}");
+        let mut delays = self
+            .visibilities
+            .iter()
+            .filter(|(other, _)| *other == handle);
+        let delay = delays.next().map(|(_, seconds)| *seconds);
+        assert_eq!(delays.next(), None, "{handle} twice: {self:?}");
+        delay
+    }
+}
+
+/// The name of a subscriber's signing-secret parameter.
+#[must_use]
+pub fn parameter_name(subscriber_id: &str) -> String {
+    format!("/webhooks/{subscriber_id}/signing-secret")
+}
+
+/// The response that reports these messages, byte for byte.
+#[must_use]
+pub fn failures(message_ids: &[impl AsRef<str>]) -> String {
+    let failures: Vec<String> = message_ids
+        .iter()
+        .map(|id| format!(r#"{{"itemIdentifier":"{}"}}"#, id.as_ref()))
+        .collect();
+    format!(r#"{{"batchItemFailures":[{}]}}"#, failures.join(","))
+}
