@@ -47,6 +47,8 @@ build: $(READY) ## Compile the two functions for this machine
 # ---- See it run -----------------------------------------------------------------
 
 .PHONY: demo
+# Read before the build starts, so that the demo can tell the whole time.
+demo: export DEMO_STARTED := $(shell date +%s)
 demo: build ## Deploy to a local AWS and watch four partners get a webhook
 	@$(PY) demo/demo.py
 

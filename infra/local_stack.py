@@ -296,8 +296,53 @@ def run_emulator(watch_pid: int | None) -> None:
         threading.Thread(target=watch, daemon=True).start()
     from ministack.app import main as ministack_main
 
+    _check_permissions_as_in_aws()
     sys.argv = ["ministack"]
     ministack_main()
+
+
+def _check_permissions_as_in_aws() -> None:
+    """Correct two permission checks of the emulator that differ from AWS.
+
+    A template made to pass them would grant too much, or something that does not
+    exist, in AWS:
+    - IAM has no action sqs:SendMessageBatch; sqs:SendMessage covers the batch call.
+    - ssm:GetParameters is checked on every parameter it names, not on "*".
+    """
+    from ministack.core import iam_actions, iam_evaluator
+
+    class Several(str):
+        arns: list[str]
+
+    action_of = iam_actions.extract_iam_action
+    resource_of = iam_actions.extract_resource_arn
+    enforce_one = iam_evaluator.enforce
+
+    def extract_iam_action(*arguments, **named):
+        action = action_of(*arguments, **named)
+        return action.removesuffix("Batch") if action and action.startswith("sqs:") else action
+
+    def extract_resource_arn(service, method, path, headers, body, query_params, region, account_id):
+        if service == "ssm":
+            with contextlib.suppress(ValueError, TypeError, KeyError):
+                prefix = f"arn:aws:ssm:{region}:{account_id}:parameter/"
+                arns = [prefix + name.lstrip("/") for name in json.loads(body)["Names"]]
+                several = Several(arns[0])
+                several.arns = arns
+                return several
+        return resource_of(
+            service, method, path, headers, body, query_params, region, account_id
+        )
+
+    def enforce(*arguments, resource_arn="*", **named):
+        denied = None
+        for arn in getattr(resource_arn, "arns", [resource_arn]):
+            denied = denied or enforce_one(*arguments, resource_arn=arn, **named)
+        return denied
+
+    iam_actions.extract_iam_action = extract_iam_action
+    iam_actions.extract_resource_arn = extract_resource_arn
+    iam_evaluator.enforce = enforce
 
 
 def _free_port() -> int:
