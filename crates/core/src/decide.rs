@@ -21,8 +21,8 @@ pub enum Step {
         /// From now, in seconds; within what SQS takes.
         delay_seconds: u32,
     },
-    /// That was the last attempt: the message stays as it is, and the redrive policy moves it to
-    /// the dead-letter queue when its visibility timeout ends.
+    /// That was the last attempt: the message stays in the queue and no delay is set, so that
+    /// the redrive policy moves it to the dead-letter queue at its next receive.
     Exhausted,
 }
 
@@ -43,15 +43,23 @@ pub fn decide(
         Outcome::Delivered { .. } => return Step::Ack,
         Outcome::Gone => return Step::Disable,
         Outcome::Retry { retry_after, .. } => (*retry_after, None),
-        Outcome::Unsent(Fault::NoTimeLeft) => (None, Some(NO_TIME_LEFT_DELAY_SECONDS)),
+        Outcome::Fault(Fault::NoTimeLeft) => (None, Some(NO_TIME_LEFT_DELAY_SECONDS)),
         // While the receive count stands for the attempts, each of our own faults spends one.
         // Growing delays make the budget outlast an outage of hours.
         Outcome::Blocked(_)
-        | Outcome::Unsent(Fault::Subscription | Fault::Row | Fault::Secret | Fault::Internal) => {
-            (None, None)
-        }
+        | Outcome::Fault(
+            Fault::Subscription
+            | Fault::Row
+            | Fault::Secret
+            | Fault::CutShort
+            | Fault::Disable
+            | Fault::Internal,
+        ) => (None, None),
     };
-    if attempt >= policy.attempts {
+    // A queue that still hands a message out after the last attempt was set up with more receives
+    // than the policy has attempts, or SQS kept counting across a redrive. It goes on at the pace
+    // of the schedule's end; "no delay" each time would be a loop without a pause.
+    if attempt == policy.attempts {
         return Step::Exhausted;
     }
     let own_delay = own_delay.unwrap_or_else(|| policy.backoff_seconds(attempt, jitter));
@@ -163,26 +171,36 @@ mod tests {
     #[test]
     fn the_last_attempt_leaves_the_message_to_the_redrive_policy() {
         assert_eq!(delay(&failed(500, ""), 7, 1.0), 21_600);
-        for attempt in [8, 9, 1000] {
-            for outcome in [
-                failed(503, "300"),
-                Outcome::without_answer(Failure::Timeout),
-                Outcome::Blocked(EndpointError::UserInfo),
-                Outcome::Unsent(Fault::Secret),
-                Outcome::Unsent(Fault::NoTimeLeft),
-            ] {
-                assert_eq!(
-                    decide(&outcome, attempt, &policy(), now(), 0.5),
-                    Step::Exhausted,
-                    "{outcome:?}"
-                );
-            }
+        for outcome in [
+            failed(503, "300"),
+            Outcome::without_answer(Failure::Timeout),
+            Outcome::Blocked(EndpointError::UserInfo),
+            Outcome::Fault(Fault::Secret),
+            Outcome::Fault(Fault::NoTimeLeft),
+        ] {
+            assert_eq!(
+                decide(&outcome, 8, &policy(), now(), 0.5),
+                Step::Exhausted,
+                "{outcome:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn receives_beyond_the_last_attempt_keep_the_longest_pace() {
+        for attempt in [9, 1000, u32::MAX] {
+            assert_eq!(delay(&failed(500, ""), attempt, 1.0), 21_600, "{attempt}");
+            assert_eq!(
+                delay(&failed(503, "30000"), attempt, 1.0),
+                30_000,
+                "{attempt}"
+            );
         }
     }
 
     #[test]
     fn our_own_faults_come_back_without_any_wish_of_the_receiver() {
-        assert_eq!(delay(&Outcome::Unsent(Fault::Secret), 1, 0.0), 30);
-        assert_eq!(delay(&Outcome::Unsent(Fault::NoTimeLeft), 5, 1.0), 1);
+        assert_eq!(delay(&Outcome::Fault(Fault::Secret), 1, 0.0), 30);
+        assert_eq!(delay(&Outcome::Fault(Fault::NoTimeLeft), 5, 1.0), 1);
     }
 }

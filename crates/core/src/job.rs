@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::event::EVENT_TYPE_MAX_BYTES;
-use crate::identity::{SubscriberId, is_webhook_id};
+use crate::identity::{SubscriberId, SubscriberIdError, is_webhook_id};
 use crate::sqs_text::escape_refused_characters;
 
 /// The only version of the format so far. It is not written; a message that names another one
@@ -53,6 +53,9 @@ pub enum JobError {
     /// Written by a newer release.
     #[error("a delivery job of version {0}, this release knows version {VERSION}")]
     UnknownVersion(u32),
+    /// The subscriber id is not one.
+    #[error("not a delivery job: `subscriberId`: {0}")]
+    SubscriberId(#[from] SubscriberIdError),
     /// A field has a value that can not be used safely.
     #[error("not a delivery job: `{field}` is not {expected}")]
     BadField {
@@ -105,9 +108,7 @@ impl<'a> Job<'a> {
                 "1 to 197 characters of A-Z, a-z, 0-9, `_` and `-`",
             );
         }
-        if SubscriberId::parse(&job.subscriber_id).is_err() {
-            return bad("subscriberId", "a subscriberId");
-        }
+        SubscriberId::parse(&job.subscriber_id)?;
         if job.event_type.is_empty() || job.event_type.len() > EVENT_TYPE_MAX_BYTES {
             return bad("eventType", "1 to 2048 bytes");
         }

@@ -1,7 +1,5 @@
 //! What an attempt came to.
 
-use std::fmt;
-
 use crate::endpoint::EndpointError;
 use crate::retry_after::RetryAfter;
 
@@ -24,8 +22,8 @@ pub enum Outcome {
     },
     /// The endpoint rules forbid the url or the address behind it. Nothing was sent.
     Blocked(EndpointError),
-    /// Something of ours was missing. Nothing was sent, and the subscriber is not to blame.
-    Unsent(Fault),
+    /// Something of ours went wrong; the subscriber is not to blame.
+    Fault(Fault),
 }
 
 /// How an attempt failed.
@@ -47,7 +45,7 @@ pub enum Failure {
     Protocol,
 }
 
-/// What of ours was missing.
+/// What of ours went wrong. Unless it says otherwise, nothing was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The subscription could not be read.
@@ -56,8 +54,12 @@ pub enum Fault {
     Row,
     /// The signing secret could not be read, or may not be signed with.
     Secret,
-    /// The invocation had no time left for a full attempt.
+    /// The invocation had no time left to begin an attempt.
     NoTimeLeft,
+    /// The attempt was begun, but the invocation's end came before the attempt's own time limit.
+    CutShort,
+    /// The subscription could not be switched off after a 410.
+    Disable,
     /// The attempt's own task failed.
     Internal,
 }
@@ -86,7 +88,7 @@ impl Outcome {
         }
     }
 
-    /// The word for logs: `delivered`, `gone`, `retry`, `blocked` or `unsent`.
+    /// The word for logs: `delivered`, `gone`, `retry`, `blocked` or `fault`.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -94,7 +96,18 @@ impl Outcome {
             Self::Gone => "gone",
             Self::Retry { .. } => "retry",
             Self::Blocked(_) => "blocked",
-            Self::Unsent(_) => "unsent",
+            Self::Fault(_) => "fault",
+        }
+    }
+
+    /// The word for what went wrong, if something did.
+    #[must_use]
+    pub fn failure(&self) -> Option<&'static str> {
+        match self {
+            Self::Retry { failure, .. } => Some(failure.name()),
+            Self::Blocked(_) => Some("blocked"),
+            Self::Fault(fault) => Some(fault.name()),
+            Self::Delivered { .. } | Self::Gone => None,
         }
     }
 
@@ -108,14 +121,16 @@ impl Outcome {
                 ..
             } => Some(*status),
             Self::Gone => Some(410),
-            Self::Retry { .. } | Self::Blocked(_) | Self::Unsent(_) => None,
+            Self::Retry { .. } | Self::Blocked(_) | Self::Fault(_) => None,
         }
     }
 }
 
-impl fmt::Display for Failure {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
+impl Failure {
+    /// The word for logs.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
             Self::Status(_) => "status",
             Self::Timeout => "timeout",
             Self::Dns => "dns",
@@ -123,19 +138,23 @@ impl fmt::Display for Failure {
             Self::Tls => "tls",
             Self::Connection => "connection",
             Self::Protocol => "protocol",
-        })
+        }
     }
 }
 
-impl fmt::Display for Fault {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
+impl Fault {
+    /// The words for logs.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
             Self::Subscription => "subscription unreadable",
             Self::Row => "subscription row broken",
             Self::Secret => "signing secret unusable",
             Self::NoTimeLeft => "no time left",
+            Self::CutShort => "cut short by the end of the invocation",
+            Self::Disable => "subscription could not be disabled",
             Self::Internal => "internal",
-        })
+        }
     }
 }
 

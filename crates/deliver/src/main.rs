@@ -1,2 +1,32 @@
-//! x
-fn main() {}
+//! The deliver function: delivery jobs in, signed POSTs out.
+
+use std::sync::Arc;
+
+use deliver::{Config, Deliver};
+use lambda_runtime::{Error, LambdaEvent, service_fn};
+use serde_json::value::RawValue;
+use webhooks_core::setting::Settings;
+use webhooks_shell::{aws, logging};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Error> {
+    logging::init();
+    let environment = |name: &str| std::env::var(name).ok();
+    let config = match Config::from_settings(&Settings::new(&environment)) {
+        Ok(config) => config,
+        Err(error) => logging::refuse_to_start(&error),
+    };
+    if config.endpoints.allow_private {
+        tracing::warn!(
+            "ALLOW_PRIVATE_ENDPOINTS is on: http and private addresses are called; never use this in production"
+        );
+    }
+    let deliver = match Deliver::new(config, &aws::config().await) {
+        Ok(deliver) => Arc::new(deliver),
+        Err(error) => logging::refuse_to_start(&error),
+    };
+    lambda_runtime::run(service_fn(|event: LambdaEvent<Box<RawValue>>| {
+        Arc::clone(&deliver).handle(event.payload, event.context)
+    }))
+    .await
+}

@@ -1,0 +1,135 @@
+//! The SQS event, read so that nothing in one record can harm another.
+//!
+//! Typed fields would make the whole event unreadable when a single one of them is not as
+//! expected. So an event is only asked to be a list, and each record gives what it can.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// What is needed of one SQS record. Each field is `None` if it is missing or has another type.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Record {
+    /// Identity of the SQS message, which a failure is reported by.
+    pub message_id: Option<String>,
+    /// What the message's visibility is changed by.
+    pub receipt_handle: Option<String>,
+    /// The message itself.
+    pub body: Option<String>,
+    /// How often SQS has handed the message out; from 1.
+    pub receive_count: Option<u32>,
+}
+
+/// The invocation was not for a batch of SQS messages.
+#[derive(Debug, thiserror::Error)]
+#[error("not an SQS event: {0}")]
+pub struct NotAnSqsEvent(#[from] serde_json::Error);
+
+/// Reads the records of an event.
+///
+/// # Errors
+/// If there is no list of records. An empty success would tell Lambda to delete the whole batch.
+pub(crate) fn parse(event: &str) -> Result<Vec<Record>, NotAnSqsEvent> {
+    #[derive(Deserialize)]
+    struct SqsEvent<'a> {
+        #[serde(borrow, rename = "Records")]
+        records: Vec<&'a RawValue>,
+    }
+    let event: SqsEvent<'_> = serde_json::from_str(event)?;
+    Ok(event.records.into_iter().map(parse_record).collect())
+}
+
+fn parse_record(json: &RawValue) -> Record {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Fields<'a> {
+        #[serde(borrow)]
+        message_id: Option<&'a RawValue>,
+        #[serde(borrow)]
+        receipt_handle: Option<&'a RawValue>,
+        #[serde(borrow)]
+        body: Option<&'a RawValue>,
+        #[serde(borrow)]
+        attributes: Option<&'a RawValue>,
+    }
+    #[derive(Deserialize)]
+    struct Attributes<'a> {
+        #[serde(borrow, rename = "ApproximateReceiveCount")]
+        receive_count: Option<&'a RawValue>,
+    }
+    let Ok(fields) = serde_json::from_str::<Fields<'_>>(json.get()) else {
+        return Record::default();
+    };
+    let receive_count = fields
+        .attributes
+        .and_then(|attributes| serde_json::from_str::<Attributes<'_>>(attributes.get()).ok())
+        .and_then(|attributes| text(attributes.receive_count))
+        .and_then(|count| count.parse().ok());
+    Record {
+        message_id: text(fields.message_id).filter(|id| !id.is_empty()),
+        receipt_handle: text(fields.receipt_handle).filter(|handle| !handle.is_empty()),
+        body: text(fields.body),
+        receive_count,
+    }
+}
+
+fn text(json: Option<&RawValue>) -> Option<String> {
+    serde_json::from_str(json?.get()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_gives_what_it_can() {
+        let records = parse(
+            r#"{"Records":[
+                {"messageId":"m1","receiptHandle":"r1","body":"{}","attributes":{"ApproximateReceiveCount":"3","SenderId":"x"},"newField":{"z":1},
+                 "messageAttributes":{"k":{"stringValue":"v","binaryValue":null,"dataType":"String"}}},
+                {"messageId":7,"receiptHandle":"","body":null,"attributes":{"ApproximateReceiveCount":3}},
+                {"messageId":"","attributes":null},
+                "text",
+                null,
+                {"messageId":"m2","messageId":"m3"},
+                {"messageId":"m4","body":"x\ud83d\ude00\u0000","attributes":{"ApproximateReceiveCount":"99999999999"}}
+            ]}"#,
+        )
+        .unwrap();
+        assert_eq!(
+            records,
+            [
+                Record {
+                    message_id: Some("m1".into()),
+                    receipt_handle: Some("r1".into()),
+                    body: Some("{}".into()),
+                    receive_count: Some(3),
+                },
+                Record::default(),
+                Record::default(),
+                Record::default(),
+                Record::default(),
+                Record::default(),
+                Record {
+                    message_id: Some("m4".into()),
+                    body: Some("x😀\0".into()),
+                    ..Record::default()
+                },
+            ]
+        );
+    }
+
+    #[test]
+    fn an_event_without_a_list_of_records_is_an_error() {
+        for event in [
+            "{}",
+            "null",
+            "[]",
+            r#"{"Records":null}"#,
+            r#"{"Records":{}}"#,
+            r#"{"key1":"value1"}"#,
+        ] {
+            assert!(parse(event).is_err(), "{event}");
+        }
+        assert_eq!(parse(r#"{"Records":[]}"#).unwrap(), []);
+    }
+}
