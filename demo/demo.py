@@ -362,9 +362,9 @@ def main() -> int:
     try:
         run(state)
         code = 0
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit) as stopped:
         print("\nInterrupted; everything is being ended.", flush=True)
-        code = 130
+        code = 143 if isinstance(stopped, SystemExit) else 130
     except StackError as error:
         print(f"\n{error}", flush=True)
     except BrokenPromise as error:

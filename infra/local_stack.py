@@ -473,6 +473,13 @@ def build() -> None:
 
 
 def _build() -> None:
+    import tomlkit
+
+    # cargo-lambda builds with panic = "abort" unless the workspace names another
+    # value. A panic in one record would then end the whole batch.
+    manifest = tomlkit.parse((REPO / "Cargo.toml").read_text(encoding="utf-8"))
+    if manifest.get("profile", {}).get("release", {}).get("panic") != "unwind":
+        raise StackError('Cargo.toml: [profile.release] must say panic = "unwind".')
     env = dict(os.environ)
     env["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), env.get("PATH", "")])
     # sam would do it too, but without showing cargo's progress for some minutes.
