@@ -6,6 +6,7 @@
 //! | [`runtime`] | Lambda: one environment of a real bootstrap |
 //! | [`fake_aws`] | SQS, DynamoDB and SSM, stricter than an emulator where AWS is |
 //! | [`receiver`] | a partner's server, down to the bytes and the way it hangs up |
+//! | [`bridge_event`] | the events that EventBridge hands to `dispatch` |
 //! | [`sqs_event`] | the batches that Lambda hands to `deliver` |
 //! | [`signature`] | a partner's check of a signature, written from the specification |
 //! | [`stage`] | all of them together, for one function |
@@ -21,6 +22,7 @@
     reason = "a harness stops the test where it stands"
 )]
 
+pub mod bridge_event;
 pub mod fake_aws;
 pub mod http1;
 pub mod receiver;

@@ -289,6 +289,10 @@ async fn perform(act: &Act, stream: &mut TcpStream, record: &Mutex<Record>) -> s
             tokio::time::sleep(*pause).await;
             Ok(())
         }
+        Act::WaitFor(word) => {
+            word.notified().await;
+            Ok(())
+        }
         Act::Drip(bytes, pause) => {
             for byte in bytes {
                 send(stream, &[*byte], record).await?;

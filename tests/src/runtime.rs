@@ -23,6 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 
 /// How an invocation ended.
 #[derive(Debug)]
+#[must_use]
 pub enum Ending {
     /// The function returned this.
     Response(Vec<u8>),
@@ -32,6 +33,20 @@ pub enum Ending {
     Crashed(ExitStatus),
     /// The invocation's time was over, and the process was killed.
     TimedOut,
+}
+
+impl Ending {
+    /// The message of the error that the function returned.
+    ///
+    /// # Panics
+    /// If the invocation ended in any other way.
+    #[must_use]
+    pub fn error_message(&self) -> &str {
+        match self {
+            Self::Error(error) => error["errorMessage"].as_str().expect("a message"),
+            other => panic!("expected an error, got {other:?}"),
+        }
+    }
 }
 
 #[derive(Default)]

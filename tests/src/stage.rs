@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use tokio::task::JoinSet;
 
 use crate::fake_aws::FakeAws;
 use crate::receiver::{Answer, Received, Receiver};
@@ -117,6 +118,34 @@ impl Stage {
         let variables = self.variables.iter();
         let variables = variables.map(|(name, value)| (name.as_str(), value.as_str()));
         Environment::start(Path::new(bootstrap), variables).await
+    }
+
+    /// Hands `dispatch` an event with the usual time, and gives the jobs that it sent for it: the
+    /// entries of all calls, in order.
+    ///
+    /// # Panics
+    /// If the invocation ends in any other way than with a response.
+    pub async fn dispatch(&self, environment: &Environment, event: &str) -> Vec<Value> {
+        let before = self.aws.calls("SendMessageBatch").len();
+        let ending = environment.invoke(event, FUNCTION_TIMEOUT).await;
+        let Ending::Response(_) = ending else {
+            panic!("{ending:?}:\n{}", environment.stop().await.join("\n"));
+        };
+        self.sent_since(before)
+    }
+
+    /// The entries of all `SendMessageBatch` calls after the first `calls` ones, in order.
+    ///
+    /// # Panics
+    /// If one of them went to another queue.
+    #[must_use]
+    pub fn sent_since(&self, calls: usize) -> Vec<Value> {
+        self.aws.calls("SendMessageBatch")[calls..]
+            .iter()
+            .inspect(|call| assert_eq!(call["QueueUrl"], QUEUE_URL))
+            .flat_map(|call| call["Entries"].as_array().unwrap())
+            .cloned()
+            .collect()
     }
 
     /// Hands `deliver` a batch with the usual time.
@@ -247,6 +276,22 @@ impl Batch {
         let delay = delays.next().map(|(_, seconds)| *seconds);
         assert_eq!(delays.next(), None, "{handle} twice: {self:?}");
         delay
+    }
+}
+
+/// Runs a test for each of these cases, all at the same time: most of their time is waiting.
+///
+/// # Panics
+/// If one of them does.
+pub async fn side_by_side<C, F>(cases: impl IntoIterator<Item = C>, test: impl Fn(C) -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let mut running: JoinSet<()> = cases.into_iter().map(test).collect();
+    while let Some(result) = running.join_next().await {
+        if let Err(error) = result {
+            std::panic::resume_unwind(error.into_panic());
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use e2e::bridge_event::event;
 use e2e::fake_aws::Reply;
 use e2e::runtime::Ending;
-use e2e::stage::{FUNCTION_TIMEOUT, Stage};
+use e2e::stage::{FUNCTION_TIMEOUT, Stage, side_by_side};
 use serde_json::{Value, json};
 
 const DISPATCH: &str = env!("CARGO_BIN_EXE_dispatch");
@@ -93,7 +93,8 @@ async fn an_entry_that_the_answer_leaves_out_is_sent_again() {
 
 #[tokio::test]
 async fn an_event_fails_if_one_job_is_never_taken_and_the_others_are_sent_once() {
-    for (code, sender_fault) in [("InternalError", false), ("InvalidMessageContents", true)] {
+    let refusals = [("InternalError", false), ("InvalidMessageContents", true)];
+    side_by_side(refusals, |(code, sender_fault)| async move {
         let stage = stage_with_subscribers(12).await;
         stage.aws.rule("SendMessageBatch", move |input| {
             refuse(input, &["s7"], code, sender_fault)
@@ -115,7 +116,8 @@ async fn an_event_fails_if_one_job_is_never_taken_and_the_others_are_sent_once()
             assert_eq!(sent, 1, "{name}, {code}");
         }
         dispatch.line_with(&[r#""subscriberId":"s7""#, code]).await;
-    }
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -142,12 +144,13 @@ async fn the_second_run_after_a_failure_repeats_the_deliveries_and_makes_no_new_
 
 #[tokio::test]
 async fn a_call_that_fails_once_is_made_again() {
-    for reply in [
+    let replies = [
         Reply::error(500, "InternalFailure"),
         Reply::error(503, "ServiceUnavailable"),
         Reply::error(400, "ThrottlingException"),
         Reply::Cut,
-    ] {
+    ];
+    side_by_side(replies, |reply| async move {
         let stage = stage_with_subscribers(3).await;
         stage.aws.next("SendMessageBatch", [reply.clone()]);
         stage.aws.next("Query", [reply]);
@@ -157,7 +160,8 @@ async fn a_call_that_fails_once_is_made_again() {
 
         assert_eq!(entries.len(), 6, "three entries, in two calls");
         assert_eq!(entries[..3], entries[3..]);
-    }
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -1,6 +1,9 @@
 //! What a receiver does with a request, as a value.
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use tokio::sync::Notify;
 
 use crate::http1::response;
 
@@ -15,6 +18,8 @@ pub struct Answer {
 pub(super) enum Act {
     Send(Vec<u8>),
     Wait(Duration),
+    /// Waits for a word of the test.
+    WaitFor(Arc<Notify>),
     /// One byte at a time.
     Drip(Vec<u8>, Duration),
     /// The same bytes again and again, until the peer hangs up.
@@ -86,6 +91,13 @@ impl Answer {
     #[must_use]
     pub fn after(mut self, pause: Duration) -> Self {
         self.acts.insert(0, Act::Wait(pause));
+        self
+    }
+
+    /// The same, but not before the test has given its word by `notify_one`.
+    #[must_use]
+    pub fn on(mut self, word: &Arc<Notify>) -> Self {
+        self.acts.insert(0, Act::WaitFor(Arc::clone(word)));
         self
     }
 
