@@ -5,13 +5,9 @@ use std::io::Write as _;
 
 use tracing_subscriber::filter::LevelFilter;
 
-/// Starts logging at the level of `AWS_LAMBDA_LOG_LEVEL`, `INFO` if that is not set or not a
-/// level: a log that is silent by mistake helps nobody.
+/// Starts logging at the level of `AWS_LAMBDA_LOG_LEVEL`.
 pub fn init() {
-    let level = std::env::var("AWS_LAMBDA_LOG_LEVEL")
-        .ok()
-        .and_then(|level| level.parse().ok())
-        .unwrap_or(LevelFilter::INFO);
+    let level = level(std::env::var("AWS_LAMBDA_LOG_LEVEL").ok().as_deref());
     tracing_subscriber::fmt()
         .json()
         .flatten_event(true)
@@ -22,6 +18,17 @@ pub fn init() {
         .init();
 }
 
+/// `INFO` if the variable is not set or not a level: a log that is silent by mistake helps nobody.
+/// `INFO` is also the most there is: below it there are only the libraries' own traces, which may
+/// show what passes through them.
+fn level(variable: Option<&str>) -> LevelFilter {
+    variable
+        .and_then(|level| level.parse().ok())
+        .map_or(LevelFilter::INFO, |level: LevelFilter| {
+            level.min(LevelFilter::INFO)
+        })
+}
+
 /// Says why the function can not start, and ends the process: Lambda reports the exit, and the
 /// line names the cause.
 pub fn refuse_to_start(cause: &dyn std::error::Error) -> ! {
@@ -29,4 +36,23 @@ pub fn refuse_to_start(cause: &dyn std::error::Error) -> ! {
     // Nobody is left to tell if the last line can not be written.
     let _ = std::io::stdout().flush();
     std::process::exit(1);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_level_is_more_talkative_than_info() {
+        for (variable, expected) in [
+            (None, LevelFilter::INFO),
+            (Some("loud"), LevelFilter::INFO),
+            (Some("TRACE"), LevelFilter::INFO),
+            (Some("DEBUG"), LevelFilter::INFO),
+            (Some("WARN"), LevelFilter::WARN),
+            (Some("error"), LevelFilter::ERROR),
+        ] {
+            assert_eq!(level(variable), expected, "{variable:?}");
+        }
+    }
 }
