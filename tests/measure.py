@@ -79,6 +79,7 @@ class Stage:
         self.invocations = asyncio.Queue()
         self.first_poll = self.answered = None
         self.calls = {}
+        self.connections = set()
 
     def record(self, index):
         subscriber = f"partner-{index % self.options.partners}"
@@ -103,6 +104,7 @@ class Stage:
         }
 
     async def runtime_api(self, reader, writer):
+        self.connections.add(asyncio.current_task())
         try:
             while True:
                 line, _, body = await read_request(reader)
@@ -124,6 +126,7 @@ class Stage:
             writer.close()
 
     async def aws(self, reader, writer):
+        self.connections.add(asyncio.current_task())
         try:
             while True:
                 _, headers, body = await read_request(reader)
@@ -179,6 +182,9 @@ class Stage:
                 process.wait()
                 runtime.close()
                 aws.close()
+                for connection in self.connections:
+                    connection.cancel()
+                await asyncio.gather(*self.connections)
         deliveries = (batches - 1) * self.options.batch
         return {
             "cold start to first poll, ms": cold * 1000,

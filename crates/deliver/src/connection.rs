@@ -29,8 +29,9 @@ use webhooks_core::endpoint::{EndpointError, EndpointRules};
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// How much is read from a connection at once, in bytes. Answers are short.
-const READ_BYTES: usize = 8 * 1024;
+/// How much is read from a connection at once, in bytes. Answers are short, and every connection
+/// that is kept has a buffer of this size.
+const READ_BYTES: usize = 2 * 1024;
 
 /// A name could not be resolved.
 #[derive(Debug, thiserror::Error)]
@@ -143,6 +144,7 @@ impl Service<Uri> for Connector {
             Ok(Counted {
                 inner: connecting.await?,
                 record: ConnectionRecord::default(),
+                buffer: vec![0; READ_BYTES].into_boxed_slice(),
             })
         })
     }
@@ -184,6 +186,8 @@ impl ConnectionRecord {
 pub(crate) struct Counted<T> {
     inner: T,
     record: ConnectionRecord,
+    /// A hyper cursor does not tell how much was put into it, so the bytes come through here.
+    buffer: Box<[u8]>,
 }
 
 impl<T: Connection> Connection for Counted<T> {
@@ -194,18 +198,20 @@ impl<T: Connection> Connection for Counted<T> {
 
 impl<T: Read + Unpin> Read for Counted<T> {
     fn poll_read(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
         mut target: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        // A cursor does not tell how much was put into it, so the bytes take a detour.
-        let mut bytes = [0; READ_BYTES];
-        let (space, _) = bytes.split_at_mut(READ_BYTES.min(target.remaining()));
+        let this = self.get_mut();
+        let (space, _) = this.buffer.split_at_mut(READ_BYTES.min(target.remaining()));
         let mut buffer = ReadBuf::new(space);
-        ready!(Pin::new(&mut self.inner).poll_read(context, buffer.unfilled()))?;
-        let count = buffer.filled().len() as u64;
-        self.record.0.bytes_read.fetch_add(count, Ordering::Relaxed);
-        target.put_slice(buffer.filled());
+        ready!(Pin::new(&mut this.inner).poll_read(context, buffer.unfilled()))?;
+        let bytes = buffer.filled();
+        this.record
+            .0
+            .bytes_read
+            .fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        target.put_slice(bytes);
         Poll::Ready(Ok(()))
     }
 }
