@@ -171,13 +171,15 @@ impl Receiver {
         self.requests()
     }
 
-    /// Waits until no connection is open any more.
+    /// Waits until exactly this many connections are open.
     ///
     /// # Panics
-    /// If one stays open.
-    pub async fn wait_until_all_closed(&self) {
-        self.wait_until("no open connection", |record| record.open_connections == 0)
-            .await;
+    /// If that does not happen.
+    pub async fn wait_until_open(&self, connections: usize) {
+        self.wait_until(&format!("{connections} open connections"), |record| {
+            record.open_connections == connections
+        })
+        .await;
     }
 
     async fn wait_until(&self, what: &str, condition: impl Fn(&Record) -> bool) {
@@ -276,6 +278,7 @@ async fn serve(
             End::KeepOpen => {}
             End::Close => return,
             End::CloseAfter(pause) => return tokio::time::sleep(pause).await,
+            End::CloseOn(word) => return word.notified().await,
             End::Reset => return stream.get_ref().set_zero_linger().unwrap(),
             End::Hang => return until_closed(stream.get_mut()).await,
         }

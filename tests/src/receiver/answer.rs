@@ -26,11 +26,12 @@ pub(super) enum Act {
     ForEver(Vec<u8>, Duration),
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum End {
     KeepOpen,
     Close,
     CloseAfter(Duration),
+    CloseOn(Arc<Notify>),
     Reset,
     Hang,
 }
@@ -127,6 +128,14 @@ impl Answer {
     #[must_use]
     pub fn then_close_after(mut self, pause: Duration) -> Self {
         self.end = End::CloseAfter(pause);
+        self
+    }
+
+    /// The same, then the connection is closed properly (FIN) when the test gives its word by
+    /// `notify_one`.
+    #[must_use]
+    pub fn then_close_on(mut self, word: &Arc<Notify>) -> Self {
+        self.end = End::CloseOn(Arc::clone(word));
         self
     }
 

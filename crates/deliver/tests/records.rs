@@ -1,0 +1,347 @@
+//! A batch as Lambda hands it over, with whatever can be in it. One record never harms another,
+//! and nothing is deleted that was not delivered.
+
+use e2e::receiver::{Answer, Receiver};
+use e2e::runtime::Ending;
+use e2e::sqs_event::{Job, Record, event};
+use e2e::stage::{FUNCTION_TIMEOUT, Stage, failures};
+use serde_json::{Value, json};
+
+const DELIVER: &str = env!("CARGO_BIN_EXE_deliver");
+
+const NONE: [&str; 0] = [];
+
+/// A stage on which `well` accepts and `failing` answers 500.
+async fn stage() -> (Stage, Receiver) {
+    let receiver = Receiver::by_target([
+        ("/well".to_owned(), Answer::status(204)),
+        ("/failing".to_owned(), Answer::status(500)),
+    ])
+    .await;
+    let stage = Stage::for_deliver().await;
+    stage.subscribe("well", &receiver.url("/well"));
+    stage.subscribe("failing", &receiver.url("/failing"));
+    (stage, receiver)
+}
+
+fn well(number: usize) -> Record {
+    Record::new(number, &Job::for_subscriber("well").text())
+}
+
+fn failing(number: usize) -> Record {
+    Record::new(number, &Job::for_subscriber("failing").text())
+}
+
+#[tokio::test]
+async fn a_response_is_these_bytes() {
+    let (stage, _receiver) = stage().await;
+    let deliver = stage.start(DELIVER).await;
+
+    let batch = stage
+        .deliver(&deliver, &[failing(1), well(2), failing(3)])
+        .await;
+    assert_eq!(
+        batch.response,
+        r#"{"batchItemFailures":[{"itemIdentifier":"m1"},{"itemIdentifier":"m3"}]}"#
+    );
+
+    let batch = stage.deliver(&deliver, &[well(1)]).await;
+    assert_eq!(batch.response, r#"{"batchItemFailures":[]}"#);
+}
+
+#[tokio::test]
+async fn ten_failures_are_ten_ids_and_no_error() {
+    let (stage, _receiver) = stage().await;
+    let deliver = stage.start(DELIVER).await;
+    let records: Vec<Record> = (0..10).map(failing).collect();
+
+    let batch = stage.deliver(&deliver, &records).await;
+
+    let ids: Vec<String> = (0..10).map(|n| format!("m{n}")).collect();
+    assert_eq!(batch.response, failures(&ids));
+    for n in 0..10 {
+        assert!((30..=60).contains(&batch.delay(n).unwrap()));
+    }
+}
+
+#[tokio::test]
+async fn an_empty_batch_is_an_empty_success_without_any_call() {
+    let (stage, _receiver) = stage().await;
+    let deliver = stage.start(DELIVER).await;
+
+    let batch = stage.deliver(&deliver, &[]).await;
+
+    assert_eq!(batch.response, r#"{"batchItemFailures":[]}"#);
+    assert_eq!(stage.aws.all_calls().len(), 0);
+}
+
+#[tokio::test]
+async fn what_is_no_batch_is_an_error_and_never_a_success() {
+    let (stage, _receiver) = stage().await;
+    let deliver = stage.start(DELIVER).await;
+    for event in [
+        "{}",
+        "null",
+        "[]",
+        "\"text\"",
+        "7",
+        r#"{"Records":null}"#,
+        r#"{"Records":{}}"#,
+        r#"{"Records":"x"}"#,
+        r#"{"records":[]}"#,
+        r#"{"key1":"value1"}"#,
+        &e2e::bridge_event::event("OrderPaid", "{}"),
+    ] {
+        let ending = deliver.invoke(event, FUNCTION_TIMEOUT).await;
+
+        assert!(matches!(ending, Ending::Error(_)), "{event}: {ending:?}");
+        deliver.line_with(&["ERROR", "not an SQS event"]).await;
+    }
+    assert_eq!(stage.aws.all_calls().len(), 0);
+
+    let batch = stage.deliver(&deliver, &[well(0)]).await;
+    assert_eq!(batch.response, failures(&NONE), "the next batch is handled");
+}
+
+#[tokio::test]
+async fn a_message_that_is_no_job_is_neither_sent_nor_deleted_and_harms_no_other() {
+    let (stage, receiver) = stage().await;
+    let deliver = stage.start(DELIVER).await;
+    let job = Job::for_subscriber("well").text();
+    let fields = [
+        "webhookId",
+        "eventId",
+        "eventType",
+        "subscriberId",
+        "occurredAt",
+        "url",
+        "body",
+    ];
+    let mut poison: Vec<Value> = [
+        "hello",
+        "",
+        " ",
+        "null",
+        "[]",
+        "\"str\"",
+        "7",
+        "{",
+        "{}",
+        r#"{"Type":"Notification","MessageId":"1","TopicArn":"arn:aws:sns:eu-central-1:1:t","Message":"{\"a\":1}"}"#,
+        r#"{"Service":"Amazon S3","Event":"s3:TestEvent","Bucket":"b"}"#,
+        &e2e::bridge_event::event("OrderPaid", "{}"),
+        &format!("\u{feff}{job}"),
+        &format!("{job}{job}"),
+        &job[..job.len() - 1],
+        // Of another version.
+        &job.replacen('{', r#"{"version":2,"#, 1),
+        &job.replacen('{', r#"{"version":"1","#, 1),
+        // Of another type, or not usable.
+        &job.replace(r#""subscriberId":"well""#, r#""subscriberId":"../well""#),
+        &job.replace(r#""subscriberId":"well""#, r#""subscriberId":"""#),
+        &job.replace(r#""eventType":"OrderPaid""#, r#""eventType":"""#),
+        &job.replace(r#""eventType":"OrderPaid""#, r#""eventType":null"#),
+        &job.replace(r#""body":{"type""#, r#""body":{"#),
+    ]
+    .into_iter()
+    .map(Value::from)
+    .collect();
+    for field in fields {
+        poison.push(job.replace(&format!("\"{field}\":"), "\"other\":").into());
+        poison.push(job.replacen('{', &format!("{{\"{field}\":1,"), 1).into());
+    }
+    let start = job.find(r#""body":"#).unwrap() + r#""body":"#.len();
+    for body in ["null", "[]", "\"{}\"", "1"] {
+        poison.push(format!("{}{body}}}", &job[..start]).into());
+    }
+    poison.extend([Value::Null, json!(7), json!({"webhookId": "x"}), json!([])]);
+
+    for (n, chunk) in poison.chunks(9).enumerate() {
+        let mut records: Vec<Record> = chunk
+            .iter()
+            .enumerate()
+            .map(|(n, body)| Record::new(n, "").with("body", body.clone()))
+            .collect();
+        records.insert(chunk.len() / 2, well(100));
+
+        let batch = stage.deliver(&deliver, &records).await;
+
+        let ids: Vec<String> = (0..chunk.len()).map(|n| format!("m{n}")).collect();
+        assert_eq!(batch.response, failures(&ids), "{chunk:#?}");
+        assert_eq!(receiver.requests().len(), n + 1);
+    }
+    assert_eq!(
+        receiver.requests_to("/well").len(),
+        receiver.requests().len()
+    );
+    let missing = [Record::new(0, "").without("body"), well(1)];
+    let batch = stage.deliver(&deliver, &missing).await;
+    assert_eq!(batch.response, failures(&["m0"]));
+    let lines = deliver.stop().await;
+    let errors = lines.iter().filter(|line| line.contains("ERROR")).count();
+    assert_eq!(errors, poison.len() + 1, "one line each");
+}
+
+#[tokio::test]
+async fn what_is_new_or_null_in_a_record_or_job_is_passed_over() {
+    let (stage, receiver) = stage().await;
+    let deliver = stage.start(DELIVER).await;
+    let job = Job::for_subscriber("well").text();
+    let records = [
+        well(0).with("newField", json!({"z": 1})),
+        well(1).with(
+            "messageAttributes",
+            json!({"k": {"stringValue": "v", "binaryValue": null, "dataType": "String"}}),
+        ),
+        well(2).with("messageAttributes", Value::Null),
+        well(3)
+            .with("md5OfBody", Value::Null)
+            .with("eventSource", json!(7)),
+        Record::new(
+            4,
+            &job.replacen('{', r#"{"addedLater":{"a":[1]},"version":1,"#, 1),
+        ),
+        Record::new(5, &format!("  {job}\n")),
+        Record::new(6, &job.replace(r#""msg_"#, r#""\u006dsg_"#)),
+    ];
+
+    let batch = stage.deliver(&deliver, &records).await;
+
+    assert_eq!(batch.response, failures(&NONE));
+    assert_eq!(receiver.requests().len(), records.len());
+    for request in receiver.requests() {
+        let id = Job::for_subscriber("well").webhook_id();
+        assert_eq!(request.header("webhook-id"), Some(id.as_str()));
+        assert_eq!(request.text(), Job::for_subscriber("well").body);
+    }
+}
+
+#[tokio::test]
+async fn a_record_without_a_usable_receive_count_starts_the_schedule() {
+    let (stage, _receiver) = stage().await;
+    let deliver = stage.start(DELIVER).await;
+    let records = [
+        failing(0).without("attributes"),
+        failing(1).with("attributes", Value::Null),
+        failing(2).with("attributes", json!({})),
+        failing(3).with("attributes", json!({"ApproximateReceiveCount": null})),
+        failing(4).with("attributes", json!({"ApproximateReceiveCount": ""})),
+        failing(5).with("attributes", json!({"ApproximateReceiveCount": "-1"})),
+        failing(6).with("attributes", json!({"ApproximateReceiveCount": "many"})),
+        failing(7).with("attributes", json!([])),
+    ];
+
+    let batch = stage.deliver(&deliver, &records).await;
+
+    let ids: Vec<String> = (0..8).map(|n| format!("m{n}")).collect();
+    assert_eq!(batch.response, failures(&ids));
+    for n in 0..8 {
+        assert!(
+            (30..=60).contains(&batch.delay(n).unwrap()),
+            "{n}: {batch:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_failed_record_that_cannot_be_reported_fails_the_invocation() {
+    for record in [
+        failing(0).without("messageId"),
+        failing(0).with("messageId", json!("")),
+        failing(0).with("messageId", Value::Null),
+        failing(0).with("messageId", json!(7)),
+        Record::new(0, "hello").without("messageId"),
+    ] {
+        let (stage, _receiver) = stage().await;
+        let deliver = stage.start(DELIVER).await;
+
+        let records = event(&[well(1), record, failing(2)]);
+        let ending = deliver.invoke(&records, FUNCTION_TIMEOUT).await;
+
+        assert_eq!(ending.error_message(), "a record without messageId failed");
+    }
+}
+
+#[tokio::test]
+async fn a_delivered_record_needs_no_message_id() {
+    let (stage, receiver) = stage().await;
+    let deliver = stage.start(DELIVER).await;
+    let records = [
+        well(0).without("messageId"),
+        well(1).with("messageId", json!("")),
+        failing(2),
+    ];
+
+    let batch = stage.deliver(&deliver, &records).await;
+
+    assert_eq!(batch.response, failures(&["m2"]));
+    assert_eq!(receiver.requests().len(), 3);
+}
+
+#[tokio::test]
+async fn an_id_is_reported_once() {
+    let (stage, _receiver) = stage().await;
+    let deliver = stage.start(DELIVER).await;
+
+    let batch = stage
+        .deliver(&deliver, &[failing(0), failing(0), failing(1)])
+        .await;
+
+    assert_eq!(batch.response, failures(&["m0", "m1"]));
+}
+
+#[tokio::test]
+async fn one_of_two_copies_that_failed_keeps_the_message() {
+    let receiver = Receiver::sequence(vec![Answer::status(204), Answer::status(500)]).await;
+    let stage = Stage::for_deliver().await;
+    stage.subscribe("kasse-nord", &receiver.url("/"));
+    let deliver = stage.start(DELIVER).await;
+    let record = Record::new(0, &Job::for_subscriber("kasse-nord").text());
+
+    let batch = stage.deliver(&deliver, &[record.clone(), record]).await;
+
+    assert_eq!(batch.response, failures(&["m0"]));
+}
+
+#[tokio::test]
+async fn an_id_with_any_characters_is_reported_as_it_came() {
+    let (stage, _receiver) = stage().await;
+    let deliver = stage.start(DELIVER).await;
+
+    let batch = stage
+        .deliver(
+            &deliver,
+            &[failing(0).with("messageId", json!("a\"b\\é\n😀"))],
+        )
+        .await;
+
+    assert_eq!(batch.reported(), ["a\"b\\é\n😀"]);
+}
+
+#[tokio::test]
+async fn ten_large_records_are_sent_whole_and_cost_little_more_than_themselves() {
+    let (stage, receiver) = stage().await;
+    let deliver = stage.start(DELIVER).await;
+    stage.deliver(&deliver, &[well(0)]).await;
+    let mut job = Job::for_subscriber("well");
+    job.body = format!(
+        r#"{{"type":"OrderPaid","timestamp":"t","data":{{"text":"{}"}}}}"#,
+        "é".repeat(300 * 1024)
+    );
+    let before = deliver.peak_memory_kib();
+    let records: Vec<Record> = (0..10).map(|n| Record::new(n, &job.text())).collect();
+
+    let batch = stage.deliver(&deliver, &records).await;
+
+    assert_eq!(batch.response, failures(&NONE));
+    let requests = receiver.requests();
+    assert_eq!(requests.len(), 11);
+    for request in &requests[1..] {
+        assert_eq!(request.text(), job.body);
+        let length = job.body.len().to_string();
+        assert_eq!(request.header("content-length"), Some(length.as_str()));
+    }
+    // The event itself has 6 MB: once as it came, once as records.
+    let grown = deliver.peak_memory_kib() - before;
+    assert!(grown < 32 * 1024, "{grown} KiB");
+}

@@ -1,0 +1,202 @@
+//! The subscriptions table at delivery: it is asked once per batch, and a row that could not be
+//! read is never taken for a row that is gone.
+
+use std::time::Duration;
+
+use e2e::fake_aws::Reply;
+use e2e::receiver::{Answer, Receiver};
+use e2e::sqs_event::{Job, Record};
+use e2e::stage::{Stage, TABLE_NAME, failures, side_by_side};
+use serde_json::{Value, json};
+
+const DELIVER: &str = env!("CARGO_BIN_EXE_deliver");
+
+const NONE: [&str; 0] = [];
+
+async fn subscribers(receiver: &Receiver, names: &[&str]) -> (Stage, Vec<Record>) {
+    let stage = Stage::for_deliver().await;
+    let mut records = Vec::new();
+    for (n, name) in names.iter().enumerate() {
+        stage.subscribe(name, &receiver.url(&format!("/{name}")));
+        records.push(Record::new(n, &Job::for_subscriber(name).text()));
+    }
+    (stage, records)
+}
+
+fn key(event_type: &str, subscriber_id: &str) -> Value {
+    json!({"eventType": {"S": event_type}, "subscriberId": {"S": subscriber_id}})
+}
+
+fn keys_of(call: &Value) -> Vec<Value> {
+    let mut keys = call["RequestItems"][TABLE_NAME]["Keys"]
+        .as_array()
+        .unwrap()
+        .clone();
+    keys.sort_by_key(Value::to_string);
+    keys
+}
+
+#[tokio::test]
+async fn each_row_of_a_batch_is_asked_for_once_in_one_call() {
+    let receiver = Receiver::always(Answer::status(204)).await;
+    let (stage, mut records) = subscribers(&receiver, &["a", "b", "a", "a"]).await;
+    stage
+        .aws
+        .put_subscription("OrderRefunded", "a", &receiver.url("/refunds"));
+    let mut refund = Job::for_subscriber("a");
+    refund.event_type = "OrderRefunded".into();
+    records.push(Record::new(4, &refund.text()));
+    let deliver = stage.start(DELIVER).await;
+
+    let batch = stage.deliver(&deliver, &records).await;
+
+    assert_eq!(batch.response, failures(&NONE));
+    let calls = stage.aws.calls("BatchGetItem");
+    assert_eq!(calls.len(), 1);
+    assert_eq!(
+        keys_of(&calls[0]),
+        [
+            key("OrderPaid", "a"),
+            key("OrderPaid", "b"),
+            key("OrderRefunded", "a")
+        ]
+    );
+    assert_eq!(receiver.requests_to("/a").len(), 3);
+    assert_eq!(receiver.requests_to("/b").len(), 1);
+    assert_eq!(receiver.requests_to("/refunds").len(), 1);
+}
+
+#[tokio::test]
+async fn a_row_is_asked_for_again_with_every_batch() {
+    let receiver = Receiver::always(Answer::status(204)).await;
+    let (stage, records) = subscribers(&receiver, &["a"]).await;
+    let deliver = stage.start(DELIVER).await;
+
+    stage.deliver(&deliver, &records).await;
+    stage.aws.delete_row("OrderPaid", "a");
+    stage.deliver(&deliver, &records).await;
+
+    assert_eq!(receiver.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn keys_left_unprocessed_are_asked_for_again() {
+    let receiver = Receiver::always(Answer::status(204)).await;
+    let (stage, records) = subscribers(&receiver, &["a", "b", "c"]).await;
+    let row_of_b = stage.aws.row("OrderPaid", "b").unwrap();
+    stage.aws.next(
+        "BatchGetItem",
+        [Reply::Output(json!({
+            "Responses": {TABLE_NAME: [row_of_b]},
+            "UnprocessedKeys": {TABLE_NAME: {"Keys": [key("OrderPaid", "a"), key("OrderPaid", "c")]}},
+        }))],
+    );
+    let deliver = stage.start(DELIVER).await;
+
+    let batch = stage.deliver(&deliver, &records).await;
+
+    assert_eq!(batch.response, failures(&NONE));
+    assert_eq!(receiver.requests().len(), 3);
+    let calls = stage.aws.calls("BatchGetItem");
+    assert_eq!(calls.len(), 2);
+    assert_eq!(
+        keys_of(&calls[1]),
+        [key("OrderPaid", "a"), key("OrderPaid", "c")]
+    );
+}
+
+#[tokio::test]
+async fn a_row_that_is_never_processed_keeps_its_delivery_and_spares_the_others() {
+    let receiver = Receiver::always(Answer::status(204)).await;
+    let (stage, records) = subscribers(&receiver, &["a", "stuck", "c"]).await;
+    let rows = ["a", "c"].map(|name| stage.aws.row("OrderPaid", name).unwrap());
+    stage.aws.rule("BatchGetItem", move |input| {
+        let keys = keys_of(input);
+        let rows = if keys.len() > 1 {
+            json!(rows)
+        } else {
+            json!([])
+        };
+        Reply::Output(json!({
+            "Responses": {TABLE_NAME: rows},
+            "UnprocessedKeys": {TABLE_NAME: {"Keys": [key("OrderPaid", "stuck")]}},
+        }))
+    });
+    let deliver = stage.start(DELIVER).await;
+
+    let batch = stage.deliver(&deliver, &records).await;
+
+    assert_eq!(batch.response, failures(&["m1"]));
+    assert!((30..=60).contains(&batch.delay(1).unwrap()), "{batch:?}");
+    assert_eq!(receiver.requests().len(), 2);
+    assert_eq!(receiver.requests_to("/stuck").len(), 0);
+}
+
+#[tokio::test]
+async fn while_the_table_cannot_be_read_everything_is_kept_and_nothing_sent() {
+    let replies = [
+        Reply::error(400, "ProvisionedThroughputExceededException"),
+        Reply::error(400, "ThrottlingException"),
+        Reply::error(400, "AccessDeniedException"),
+        Reply::error(400, "ResourceNotFoundException"),
+        Reply::error(500, "InternalServerError"),
+        Reply::Cut,
+    ];
+    side_by_side(replies, |reply| async move {
+        let receiver = Receiver::always(Answer::status(204)).await;
+        let (stage, records) = subscribers(&receiver, &["a", "b", "c"]).await;
+        stage.aws.always("BatchGetItem", reply.clone());
+        let deliver = stage.start(DELIVER).await;
+
+        let batch = stage.deliver(&deliver, &records).await;
+
+        assert_eq!(batch.response, failures(&["m0", "m1", "m2"]), "{reply:?}");
+        for n in 0..3 {
+            assert!((30..=60).contains(&batch.delay(n).unwrap()), "{batch:?}");
+        }
+        assert_eq!(receiver.connections(), 0);
+        deliver.line_with(&["ERROR"]).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_silent_table_costs_no_more_than_the_invocation_has() {
+    let receiver = Receiver::always(Answer::status(204)).await;
+    let (stage, records) = subscribers(&receiver, &["a", "b"]).await;
+    stage.aws.always("BatchGetItem", Reply::Hang);
+    let deliver = stage.start(DELIVER).await;
+
+    let batch = stage
+        .deliver_within(&deliver, &records, Duration::from_secs(3))
+        .await;
+
+    assert_eq!(batch.response, failures(&["m0", "m1"]));
+    assert!(
+        batch.delay(0).is_some() && batch.delay(1).is_some(),
+        "{batch:?}"
+    );
+    assert_eq!(receiver.connections(), 0);
+}
+
+#[tokio::test]
+async fn a_call_that_fails_once_is_made_again() {
+    let replies = [
+        Reply::error(400, "ProvisionedThroughputExceededException"),
+        Reply::error(500, "InternalServerError"),
+        Reply::Cut,
+    ];
+    side_by_side(replies, |reply| async move {
+        let receiver = Receiver::always(Answer::status(204)).await;
+        let (stage, records) = subscribers(&receiver, &["a"]).await;
+        stage.aws.next("BatchGetItem", [reply.clone()]);
+        stage.aws.next("GetParameters", [reply]);
+        let deliver = stage.start(DELIVER).await;
+
+        let batch = stage.deliver(&deliver, &records).await;
+
+        assert_eq!(batch.response, failures(&NONE));
+        assert_eq!(receiver.requests().len(), 1);
+    })
+    .await;
+}

@@ -1,0 +1,226 @@
+//! What is sent to SQS to bring a delivery back, and that nothing depends on SQS's answer.
+
+use std::time::Duration;
+
+use e2e::fake_aws::Reply;
+use e2e::receiver::{Answer, Receiver};
+use e2e::sqs_event::{Job, Record};
+use e2e::stage::{Batch, QUEUE_URL, Stage, failures, side_by_side};
+use serde_json::{Value, json};
+
+const DELIVER: &str = env!("CARGO_BIN_EXE_deliver");
+
+/// What SQS says when a message would be hidden for too long.
+const OVER_THE_LIMIT: &str = "Value 300 for parameter VisibilityTimeout is invalid. Reason: Total VisibilityTimeout for the message is beyond the limit [43200 seconds].";
+
+/// A stage whose receiver answers 503 and asks for 300 s, and `count` records for it.
+async fn failing(count: usize) -> (Stage, Receiver, Vec<Record>) {
+    let receiver = Receiver::always(Answer::retry_after(503, "300")).await;
+    let stage = Stage::for_deliver().await;
+    stage.subscribe("kasse-nord", &receiver.url("/"));
+    let records = (0..count)
+        .map(|n| Record::new(n, &Job::for_subscriber("kasse-nord").text()))
+        .collect();
+    (stage, receiver, records)
+}
+
+fn ids(count: usize) -> Vec<String> {
+    (0..count).map(|n| format!("m{n}")).collect()
+}
+
+/// The answer in which SQS does not take the entries of these handles.
+fn refuse(input: &Value, handles: &[&str], code: &str, message: &str) -> Reply {
+    let entries = input["Entries"].as_array().unwrap();
+    let (failed, successful): (Vec<&Value>, Vec<&Value>) = entries
+        .iter()
+        .partition(|entry| handles.contains(&entry["ReceiptHandle"].as_str().unwrap()));
+    let failed: Vec<Value> = failed
+        .iter()
+        .map(|entry| json!({"Id": entry["Id"], "SenderFault": true, "Code": code, "Message": message}))
+        .collect();
+    let successful: Vec<Value> = successful
+        .iter()
+        .map(|entry| json!({"Id": entry["Id"]}))
+        .collect();
+    Reply::Output(json!({"Successful": successful, "Failed": failed}))
+}
+
+fn seconds_of(batch: &Batch, handle: &str) -> Vec<i64> {
+    let of_handle = batch
+        .visibilities
+        .iter()
+        .filter(|(other, _)| other == handle);
+    of_handle.map(|(_, seconds)| *seconds).collect()
+}
+
+#[tokio::test]
+async fn one_call_changes_the_visibility_of_all_that_failed() {
+    let (stage, _receiver, mut records) = failing(10).await;
+    let well = Receiver::always(Answer::status(204)).await;
+    stage.subscribe("well", &well.url("/"));
+    records[4] = Record::new(4, &Job::for_subscriber("well").text());
+    let deliver = stage.start(DELIVER).await;
+
+    let batch = stage.deliver(&deliver, &records).await;
+
+    let failed: Vec<usize> = (0..10).filter(|n| *n != 4).collect();
+    let reported: Vec<String> = failed.iter().map(|n| format!("m{n}")).collect();
+    assert_eq!(batch.response, failures(&reported));
+    let entries: Vec<Value> = failed
+        .iter()
+        .enumerate()
+        .map(|(id, n)| {
+            json!({"Id": id.to_string(), "ReceiptHandle": format!("rh{n}"), "VisibilityTimeout": 300})
+        })
+        .collect();
+    assert_eq!(
+        stage.aws.calls("ChangeMessageVisibilityBatch"),
+        [json!({"QueueUrl": QUEUE_URL, "Entries": entries})]
+    );
+}
+
+#[tokio::test]
+async fn more_than_ten_failures_take_several_calls_of_at_most_ten() {
+    let (stage, _receiver, records) = failing(23).await;
+    let deliver = stage.start(DELIVER).await;
+
+    let batch = stage.deliver(&deliver, &records).await;
+
+    assert_eq!(batch.response, failures(&ids(23)));
+    for n in 0..23 {
+        assert_eq!(batch.delay(n), Some(300));
+    }
+    let calls = stage.aws.calls("ChangeMessageVisibilityBatch");
+    let sizes = calls
+        .iter()
+        .map(|call| call["Entries"].as_array().unwrap().len());
+    assert_eq!(sizes.collect::<Vec<_>>(), [10, 10, 3]);
+}
+
+#[tokio::test]
+async fn a_refused_entry_is_tried_once_more_and_the_others_are_not() {
+    for code in [
+        "ReceiptHandleIsInvalid",
+        "MessageNotInflight",
+        "InternalError",
+    ] {
+        let (stage, _receiver, records) = failing(3).await;
+        stage
+            .aws
+            .rule("ChangeMessageVisibilityBatch", move |input| {
+                refuse(input, &["rh1"], code, "no")
+            });
+        let deliver = stage.start(DELIVER).await;
+
+        let batch = stage.deliver(&deliver, &records).await;
+
+        assert_eq!(batch.response, failures(&ids(3)), "{code}");
+        assert_eq!(seconds_of(&batch, "rh0"), [300]);
+        assert_eq!(seconds_of(&batch, "rh1"), [300, 300]);
+        assert_eq!(seconds_of(&batch, "rh2"), [300]);
+        deliver.line_with(&["ERROR", r#""messageId":"m1""#]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_delay_that_is_over_the_limit_is_tried_again_with_less() {
+    let (stage, _receiver, records) = failing(2).await;
+    stage.aws.rule("ChangeMessageVisibilityBatch", |input| {
+        let too_long = |entry: &Value| entry["VisibilityTimeout"].as_i64() > Some(200);
+        match &input["Entries"][0] {
+            entry if entry["ReceiptHandle"] == "rh0" && too_long(entry) => {
+                refuse(input, &["rh0"], "InvalidParameterValue", OVER_THE_LIMIT)
+            }
+            _ => Reply::Usual,
+        }
+    });
+    let deliver = stage.start(DELIVER).await;
+
+    let batch = stage.deliver(&deliver, &records).await;
+
+    assert_eq!(batch.response, failures(&ids(2)));
+    let [first, second] = seconds_of(&batch, "rh0")[..] else {
+        panic!("{batch:?}");
+    };
+    assert_eq!(first, 300);
+    assert!((1..300).contains(&second), "{second}");
+    assert_eq!(seconds_of(&batch, "rh1"), [300]);
+}
+
+#[tokio::test]
+async fn a_call_that_fails_changes_nothing_of_the_answer() {
+    let replies = [
+        Reply::error(403, "AccessDeniedException"),
+        Reply::error(400, "InvalidParameterValue"),
+        Reply::error(400, "ReceiptHandleIsInvalid"),
+        Reply::error(400, "QueueDoesNotExist"),
+        Reply::error(400, "ThrottlingException"),
+        Reply::error(500, "InternalFailure"),
+        Reply::Cut,
+        Reply::Output(json!({})),
+        Reply::Output(json!({"Successful": [], "Failed": []})),
+        Reply::Output(
+            json!({"Successful": [], "Failed": [{"Id": "7", "SenderFault": true, "Code": "x"}]}),
+        ),
+    ];
+    side_by_side(replies, |reply| async move {
+        let (stage, _receiver, records) = failing(3).await;
+        let well = Receiver::always(Answer::status(204)).await;
+        stage.subscribe("well", &well.url("/"));
+        stage
+            .aws
+            .always("ChangeMessageVisibilityBatch", reply.clone());
+        let deliver = stage.start(DELIVER).await;
+        let mut records = records;
+        records.push(Record::new(3, &Job::for_subscriber("well").text()));
+
+        let batch = stage.deliver(&deliver, &records).await;
+
+        assert_eq!(batch.response, failures(&ids(3)), "{reply:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_silent_queue_costs_no_more_than_the_invocation_has() {
+    let (stage, _receiver, records) = failing(3).await;
+    stage
+        .aws
+        .always("ChangeMessageVisibilityBatch", Reply::Hang);
+    let deliver = stage.start(DELIVER).await;
+
+    let batch = stage
+        .deliver_within(&deliver, &records, Duration::from_secs(3))
+        .await;
+
+    assert_eq!(batch.response, failures(&ids(3)));
+}
+
+#[tokio::test]
+async fn a_batch_that_was_delivered_makes_no_call() {
+    let receiver = Receiver::always(Answer::status(204)).await;
+    let stage = Stage::for_deliver().await;
+    stage.subscribe("kasse-nord", &receiver.url("/"));
+    let deliver = stage.start(DELIVER).await;
+    let records = [Record::new(0, &Job::for_subscriber("kasse-nord").text())];
+
+    let batch = stage.deliver(&deliver, &records).await;
+
+    assert_eq!(batch.response, r#"{"batchItemFailures":[]}"#);
+    assert_eq!(stage.aws.calls("ChangeMessageVisibilityBatch").len(), 0);
+}
+
+#[tokio::test]
+async fn without_a_receipt_handle_no_visibility_is_changed_and_the_record_is_reported() {
+    let (stage, _receiver, mut records) = failing(5).await;
+    records[0] = records[0].clone().without("receiptHandle");
+    records[1] = records[1].clone().with("receiptHandle", json!(""));
+    records[2] = records[2].clone().with("receiptHandle", Value::Null);
+    records[3] = records[3].clone().with("receiptHandle", json!(7));
+    let deliver = stage.start(DELIVER).await;
+
+    let batch = stage.deliver(&deliver, &records).await;
+
+    assert_eq!(batch.response, failures(&ids(5)));
+    assert_eq!(batch.visibilities, [("rh4".to_owned(), 300)]);
+}
