@@ -36,6 +36,11 @@ REPO = Path(__file__).resolve().parent.parent
 INFRA = REPO / "infra"
 BUILT_TEMPLATE = INFRA / ".aws-sam" / "local" / "template.yaml"  # see samconfig.toml
 DEFAULT_STATE = REPO / ".local" / "stack"
+# All that a state directory may hold; `down` removes nothing else.
+STATE_FILES = {
+    "stack.json", "stack.new", "tmp", "home", "sam",
+    "emulator.log", "deploy.log", "dispatch.log", "deliver.log",
+}
 
 REGION = "eu-central-1"
 # Any key that the emulator was started with is the account's root user.
@@ -180,6 +185,9 @@ def down(state: Path = DEFAULT_STATE, keep_log: bool = False) -> bool:
         _end_process_group(saved.pid, saved.pid_started)
     if not state.exists():
         return False
+    foreign = [entry.name for entry in state.iterdir() if entry.name not in STATE_FILES]
+    if foreign:
+        raise StackError(f"{state} is not a stack's state directory: it holds {foreign[0]}.")
     for entry in state.iterdir():
         if keep_log and entry.name.endswith(".log"):
             continue
@@ -502,9 +510,9 @@ def _deploy(stack: Stack, settings: dict[str, str], say) -> None:
     config = tomlkit.parse((INFRA / "samconfig.toml").read_text(encoding="utf-8"))
     stack.stack_name = str(config["local"]["global"]["parameters"]["stack_name"])
     state = Path(stack.state_directory)
-    stack.client("s3").create_bucket(
-        Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION}
-    )
+    s3 = stack.client("s3")
+    with contextlib.suppress(s3.exceptions.BucketAlreadyOwnedByYou):
+        s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
     say("Deploying infra/template.yaml with `sam deploy`")
     env = _emulator_env(state, int(stack.endpoint_url.rpartition(":")[2]))
     log = state / "deploy.log"
