@@ -65,6 +65,29 @@ impl Reply {
         Self::refusal(status, code, format!("{code}, says the test"))
     }
 
+    /// The answer to a batch call of SQS in which these entries are listed as failed and the
+    /// others as successful.
+    #[must_use]
+    pub fn partly_refused(
+        input: &Value,
+        refused: impl Fn(&Value) -> bool,
+        code: &str,
+        sender_fault: bool,
+    ) -> Self {
+        let mut successful = Vec::new();
+        let mut failed = Vec::new();
+        for entry in entries(input) {
+            let id = &entry["Id"];
+            if refused(entry) {
+                let message = "refused by the test";
+                failed.push(json!({"Id": id, "SenderFault": sender_fault, "Code": code, "Message": message}));
+            } else {
+                successful.push(json!({"Id": id, "MessageId": "m", "MD5OfMessageBody": "-"}));
+            }
+        }
+        Self::Output(json!({"Successful": successful, "Failed": failed}))
+    }
+
     fn refusal(status: u16, code: &'static str, message: impl Into<String>) -> Self {
         Self::Error {
             status,
@@ -76,6 +99,15 @@ impl Reply {
     fn invalid(message: impl Into<String>) -> Self {
         Self::refusal(400, "ValidationException", message)
     }
+}
+
+/// The entries of a batch call of SQS.
+///
+/// # Panics
+/// If there are none.
+#[must_use]
+pub fn entries(input: &Value) -> &[Value] {
+    input["Entries"].as_array().expect("entries")
 }
 
 type Rule = Box<dyn Fn(&Value) -> Reply + Send>;
@@ -95,6 +127,7 @@ pub struct FakeAws {
     address: SocketAddr,
     state: Arc<Mutex<State>>,
     changes: watch::Sender<()>,
+    hang_up: watch::Sender<()>,
     server: JoinHandle<()>,
 }
 
@@ -105,11 +138,18 @@ impl FakeAws {
         let address = listener.local_addr().unwrap();
         let state = Arc::new(Mutex::new(State::default()));
         let changes = watch::Sender::new(());
-        let server = tokio::spawn(accept(listener, Arc::clone(&state), changes.clone()));
+        let hang_up = watch::Sender::new(());
+        let server = tokio::spawn(accept(
+            listener,
+            Arc::clone(&state),
+            changes.clone(),
+            hang_up.clone(),
+        ));
         Self {
             address,
             state,
             changes,
+            hang_up,
             server,
         }
     }
@@ -190,6 +230,11 @@ impl FakeAws {
         self.rule(operation, move |_| reply.clone());
     }
 
+    /// Closes all connections that are open.
+    pub fn close_connections(&self) {
+        self.hang_up.send_replace(());
+    }
+
     /// All calls so far.
     #[must_use]
     pub fn all_calls(&self) -> Vec<Call> {
@@ -239,13 +284,22 @@ impl fmt::Debug for FakeAws {
     }
 }
 
-async fn accept(listener: TcpListener, state: Arc<Mutex<State>>, changes: watch::Sender<()>) {
+async fn accept(
+    listener: TcpListener,
+    state: Arc<Mutex<State>>,
+    changes: watch::Sender<()>,
+    hang_up: watch::Sender<()>,
+) {
     let mut connections = tokio::task::JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
         let (state, changes) = (Arc::clone(&state), changes.clone());
+        let mut hang_up = hang_up.subscribe();
         connections.spawn(async move {
-            // A function may hang up whenever it likes.
-            let _ = serve(stream, &state, &changes).await;
+            tokio::select! {
+                // A function may hang up whenever it likes.
+                _ = serve(stream, &state, &changes) => {}
+                _ = hang_up.changed() => {}
+            }
         });
         while connections.try_join_next().is_some() {}
     }

@@ -114,6 +114,34 @@ pub fn response(status: u16, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// A date in the two obsolete forms that RFC 9110 §5.6.7 still obliges a recipient to accept, made
+/// of the preferred one, `Mon, 30 Nov 2026 12:02:00 GMT`.
+///
+/// # Panics
+/// If it is not of that form.
+#[must_use]
+pub fn obsolete_dates(date: &str) -> [String; 2] {
+    const DAYS: [&str; 7] = [
+        "Monday",
+        "Tuesday",
+        "Wednesday",
+        "Thursday",
+        "Friday",
+        "Saturday",
+        "Sunday",
+    ];
+    let [weekday, day, month, year, clock, "GMT"] = date.split(' ').collect::<Vec<_>>()[..] else {
+        panic!("{date}");
+    };
+    let weekday = weekday.trim_end_matches(',');
+    let long = DAYS.iter().find(|name| name.starts_with(weekday)).unwrap();
+    let short_day = day.trim_start_matches('0');
+    [
+        format!("{long}, {day}-{month}-{} {clock} GMT", &year[2..]),
+        format!("{weekday} {month} {short_day:>2} {clock} {year}"),
+    ]
+}
+
 async fn read_chunks(
     reader: &mut (impl AsyncBufRead + Unpin),
     body: &mut Vec<u8>,
@@ -151,4 +179,17 @@ fn cut() -> io::Error {
 
 fn invalid(what: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::obsolete_dates;
+
+    #[test]
+    fn the_obsolete_forms_are_those_of_the_rfc() {
+        assert_eq!(
+            obsolete_dates("Sun, 06 Nov 1994 08:49:37 GMT"),
+            ["Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"]
+        );
+    }
 }

@@ -2,13 +2,14 @@
 //! value.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-use crate::fake_aws::FakeAws;
+use crate::fake_aws::{FakeAws, entries};
 use crate::receiver::{Answer, Received, Receiver};
 use crate::runtime::{Ending, Environment};
 use crate::signature::secret_for;
@@ -143,7 +144,7 @@ impl Stage {
         self.aws.calls("SendMessageBatch")[calls..]
             .iter()
             .inspect(|call| assert_eq!(call["QueueUrl"], QUEUE_URL))
-            .flat_map(|call| call["Entries"].as_array().unwrap())
+            .flat_map(entries)
             .cloned()
             .collect()
     }
@@ -178,7 +179,7 @@ impl Stage {
         let visibilities = calls[before..]
             .iter()
             .inspect(|call| assert_eq!(call["QueueUrl"], QUEUE_URL))
-            .flat_map(|call| call["Entries"].as_array().unwrap())
+            .flat_map(entries)
             .map(|entry| {
                 let handle = entry["ReceiptHandle"].as_str().unwrap_or_default();
                 let seconds = &entry["VisibilityTimeout"];
@@ -260,6 +261,17 @@ impl Batch {
             .iter()
             .map(|failure| id(failure).expect("an id"))
             .collect()
+    }
+
+    /// Checks that a message's visibility was set once, to a number of seconds in this range.
+    ///
+    /// # Panics
+    /// If it was not.
+    pub fn assert_delay(&self, number: usize, range: RangeInclusive<i64>) {
+        let in_range = self
+            .delay(number)
+            .is_some_and(|delay| range.contains(&delay));
+        assert!(in_range, "m{number} in {range:?}: {self:?}");
     }
 
     /// The visibility that was set for a message, in seconds.

@@ -39,7 +39,7 @@ async fn a_peer_that_hangs_up_after_reading_gets_the_same_delivery_again_later()
         let batch = stage.deliver(&deliver, std::slice::from_ref(&record)).await;
 
         assert_eq!(batch.response, failures(&["m0"]));
-        assert!((30..=60).contains(&batch.delay(0).unwrap()));
+        batch.assert_delay(0, 30..=60);
         assert_eq!(receiver.requests().len(), 1, "not at once");
 
         stage.deliver(&deliver, &[record.received(2)]).await;
@@ -67,7 +67,7 @@ async fn a_refused_connection_brings_the_delivery_back() {
     let batch = stage.deliver(&deliver, &records).await;
 
     assert_eq!(batch.response, failures(&["m0"]));
-    assert!((30..=60).contains(&batch.delay(0).unwrap()));
+    batch.assert_delay(0, 30..=60);
 }
 
 #[tokio::test]
@@ -128,7 +128,7 @@ async fn a_request_is_sent_again_at_once_only_once() {
     let batch = stage.deliver(&deliver, &[record]).await;
 
     assert_eq!(batch.response, failures(&["m0"]));
-    assert!((30..=60).contains(&batch.delay(0).unwrap()));
+    batch.assert_delay(0, 30..=60);
     assert_eq!(connections_of(&receiver.requests()), [0, 0, 1]);
 }
 
@@ -193,6 +193,24 @@ async fn the_first_request_after_a_freeze_succeeds() {
 }
 
 #[tokio::test]
+async fn the_first_calls_to_aws_after_a_freeze_succeed() {
+    let receiver = Receiver::always(Answer::retry_after(503, "300")).await;
+    let (stage, record) = one_subscriber(&receiver).await;
+    let deliver = stage.start(DELIVER).await;
+    let records = [record];
+
+    stage.deliver(&deliver, &records).await;
+    for n in 1..4 {
+        deliver.freeze().await;
+        stage.aws.close_connections();
+        let (batch, ()) = tokio::join!(stage.deliver(&deliver, &records), deliver.thaw());
+        assert_eq!(batch.response, failures(&["m0"]));
+        assert_eq!(batch.delay(0), Some(300), "invocation {n}");
+    }
+    assert_eq!(receiver.requests().len(), 4);
+}
+
+#[tokio::test]
 async fn one_hanging_receiver_holds_up_nobody_and_is_cut_off_after_ten_seconds() {
     let drip =
         "HTTP/1.1 200 OK\r\nX: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
@@ -219,7 +237,7 @@ async fn one_hanging_receiver_holds_up_nobody_and_is_cut_off_after_ten_seconds()
 
     assert_eq!(batch.response, failures(&["m0", "m1"]));
     for n in [0, 1] {
-        assert!((30..=60).contains(&batch.delay(n).unwrap()), "{batch:?}");
+        batch.assert_delay(n, 30..=60);
     }
     assert!(
         (Duration::from_secs(10)..Duration::from_secs(12)).contains(&batch.took),
@@ -262,7 +280,7 @@ async fn an_attempt_is_cut_off_in_time_for_the_answer_and_what_succeeded_is_kept
 
     assert_eq!(batch.response, failures(&["m1"]));
     // Cut short by us, so it is nobody's failure but ours, and waits like one.
-    assert!((30..=60).contains(&batch.delay(1).unwrap()), "{batch:?}");
+    batch.assert_delay(1, 30..=60);
     assert!(
         (Duration::from_millis(2500)..Duration::from_millis(3900)).contains(&batch.took),
         "{:?}",

@@ -147,7 +147,7 @@ async fn a_410_that_cannot_be_noted_keeps_the_delivery_and_spares_the_others() {
         let batch = stage.deliver(&deliver, &records).await;
 
         assert_eq!(batch.response, failures(&["m0"]), "{reply:?}");
-        assert!(FIRST_DELAY.contains(&batch.delay(0).unwrap()), "{batch:?}");
+        batch.assert_delay(0, FIRST_DELAY);
         assert!(stage.is_enabled("gone"));
     })
     .await;
@@ -225,7 +225,7 @@ async fn a_row_that_is_no_subscription_keeps_the_delivery_until_it_is_mended() {
         failures(&["m0", "m1", "m2", "m3", "m4", "m5"])
     );
     for n in 0..6 {
-        assert!(FIRST_DELAY.contains(&batch.delay(n).unwrap()), "{batch:?}");
+        batch.assert_delay(n, FIRST_DELAY);
         deliver
             .line_with(&["ERROR", &format!(r#""subscriberId":"s{n}""#)])
             .await;

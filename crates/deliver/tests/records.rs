@@ -60,7 +60,7 @@ async fn ten_failures_are_ten_ids_and_no_error() {
     let ids: Vec<String> = (0..10).map(|n| format!("m{n}")).collect();
     assert_eq!(batch.response, failures(&ids));
     for n in 0..10 {
-        assert!((30..=60).contains(&batch.delay(n).unwrap()));
+        batch.assert_delay(n, 30..=60);
     }
 }
 
@@ -79,7 +79,8 @@ async fn an_empty_batch_is_an_empty_success_without_any_call() {
 async fn what_is_no_batch_is_an_error_and_never_a_success() {
     let (stage, _receiver) = stage().await;
     let deliver = stage.start(DELIVER).await;
-    for event in [
+    let bridge_event = e2e::bridge_event::event("OrderPaid", "{}");
+    let events = [
         "{}",
         "null",
         "[]",
@@ -90,17 +91,35 @@ async fn what_is_no_batch_is_an_error_and_never_a_success() {
         r#"{"Records":"x"}"#,
         r#"{"records":[]}"#,
         r#"{"key1":"value1"}"#,
-        &e2e::bridge_event::event("OrderPaid", "{}"),
-    ] {
+        &bridge_event,
+    ];
+    for event in events {
         let ending = deliver.invoke(event, FUNCTION_TIMEOUT).await;
 
         assert!(matches!(ending, Ending::Error(_)), "{event}: {ending:?}");
-        deliver.line_with(&["ERROR", "not an SQS event"]).await;
     }
     assert_eq!(stage.aws.all_calls().len(), 0);
 
     let batch = stage.deliver(&deliver, &[well(0)]).await;
     assert_eq!(batch.response, failures(&NONE), "the next batch is handled");
+    let lines = deliver.stop().await;
+    let errors: Vec<&String> = lines.iter().filter(|line| line.contains("ERROR")).collect();
+    assert_eq!(errors.len(), events.len(), "one line each: {errors:#?}");
+    assert!(errors.iter().all(|line| line.contains("not an SQS event")));
+}
+
+#[tokio::test]
+async fn a_list_of_values_does_not_stand_for_an_object() {
+    let (stage, receiver) = stage().await;
+    let deliver = stage.start(DELIVER).await;
+    let job = r#"[null,"msg_e1_well","e1","OrderPaid","well","2026-10-29T12:00:00Z","u",{"a":1}]"#;
+
+    let ending = deliver.invoke("[[]]", FUNCTION_TIMEOUT).await;
+    let batch = stage.deliver(&deliver, &[Record::new(0, job)]).await;
+
+    assert!(matches!(ending, Ending::Error(_)), "{ending:?}");
+    assert_eq!(batch.response, failures(&["m0"]));
+    assert_eq!(receiver.connections(), 0);
 }
 
 #[tokio::test]
@@ -236,10 +255,7 @@ async fn a_record_without_a_usable_receive_count_starts_the_schedule() {
     let ids: Vec<String> = (0..8).map(|n| format!("m{n}")).collect();
     assert_eq!(batch.response, failures(&ids));
     for n in 0..8 {
-        assert!(
-            (30..=60).contains(&batch.delay(n).unwrap()),
-            "{n}: {batch:?}"
-        );
+        batch.assert_delay(n, 30..=60);
     }
 }
 

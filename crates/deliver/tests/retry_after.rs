@@ -4,6 +4,7 @@
 use std::ops::RangeInclusive;
 use std::time::{Duration, SystemTime};
 
+use e2e::http1::obsolete_dates;
 use e2e::receiver::Answer;
 use e2e::stage::Stage;
 
@@ -37,32 +38,8 @@ fn seconds_from_now(seconds: u64) -> SystemTime {
     SystemTime::now() + Duration::from_secs(seconds)
 }
 
-/// A time in the two obsolete forms that RFC 9110 still obliges a recipient to accept, made of
-/// the preferred one, `Mon, 30 Nov 2026 12:02:00 GMT`.
 fn obsolete_forms(time: SystemTime) -> [String; 2] {
-    let date = httpdate::fmt_http_date(time);
-    let words: Vec<&str> = date
-        .split([' ', ','])
-        .filter(|word| !word.is_empty())
-        .collect();
-    let [weekday, day, month, year, clock, "GMT"] = words[..] else {
-        panic!("{date}");
-    };
-    let long = [
-        "Monday",
-        "Tuesday",
-        "Wednesday",
-        "Thursday",
-        "Friday",
-        "Saturday",
-        "Sunday",
-    ];
-    let long = long.iter().find(|name| name.starts_with(weekday)).unwrap();
-    let short_day = day.trim_start_matches('0');
-    [
-        format!("{long}, {day}-{month}-{} {clock} GMT", &year[2..]),
-        format!("{weekday} {month} {short_day:>2} {clock} {year}"),
-    ]
+    obsolete_dates(&httpdate::fmt_http_date(time))
 }
 
 #[tokio::test]

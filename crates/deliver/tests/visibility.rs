@@ -10,9 +10,6 @@ use serde_json::{Value, json};
 
 const DELIVER: &str = env!("CARGO_BIN_EXE_deliver");
 
-/// What SQS says when a message would be hidden for too long.
-const OVER_THE_LIMIT: &str = "Value 300 for parameter VisibilityTimeout is invalid. Reason: Total VisibilityTimeout for the message is beyond the limit [43200 seconds].";
-
 /// A stage whose receiver answers 503 and asks for 300 s, and `count` records for it.
 async fn failing(count: usize) -> (Stage, Receiver, Vec<Record>) {
     let receiver = Receiver::always(Answer::retry_after(503, "300")).await;
@@ -26,23 +23,6 @@ async fn failing(count: usize) -> (Stage, Receiver, Vec<Record>) {
 
 fn ids(count: usize) -> Vec<String> {
     (0..count).map(|n| format!("m{n}")).collect()
-}
-
-/// The answer in which SQS does not take the entries of these handles.
-fn refuse(input: &Value, handles: &[&str], code: &str, message: &str) -> Reply {
-    let entries = input["Entries"].as_array().unwrap();
-    let (failed, successful): (Vec<&Value>, Vec<&Value>) = entries
-        .iter()
-        .partition(|entry| handles.contains(&entry["ReceiptHandle"].as_str().unwrap()));
-    let failed: Vec<Value> = failed
-        .iter()
-        .map(|entry| json!({"Id": entry["Id"], "SenderFault": true, "Code": code, "Message": message}))
-        .collect();
-    let successful: Vec<Value> = successful
-        .iter()
-        .map(|entry| json!({"Id": entry["Id"]}))
-        .collect();
-    Reply::Output(json!({"Successful": successful, "Failed": failed}))
 }
 
 fn seconds_of(batch: &Batch, handle: &str) -> Vec<i64> {
@@ -108,7 +88,7 @@ async fn a_refused_entry_is_tried_once_more_and_the_others_are_not() {
         stage
             .aws
             .rule("ChangeMessageVisibilityBatch", move |input| {
-                refuse(input, &["rh1"], code, "no")
+                Reply::partly_refused(input, |entry| entry["ReceiptHandle"] == "rh1", code, true)
             });
         let deliver = stage.start(DELIVER).await;
 
@@ -126,13 +106,10 @@ async fn a_refused_entry_is_tried_once_more_and_the_others_are_not() {
 async fn a_delay_that_is_over_the_limit_is_tried_again_with_less() {
     let (stage, _receiver, records) = failing(2).await;
     stage.aws.rule("ChangeMessageVisibilityBatch", |input| {
-        let too_long = |entry: &Value| entry["VisibilityTimeout"].as_i64() > Some(200);
-        match &input["Entries"][0] {
-            entry if entry["ReceiptHandle"] == "rh0" && too_long(entry) => {
-                refuse(input, &["rh0"], "InvalidParameterValue", OVER_THE_LIMIT)
-            }
-            _ => Reply::Usual,
-        }
+        let too_long = |entry: &Value| {
+            entry["ReceiptHandle"] == "rh0" && entry["VisibilityTimeout"].as_i64() > Some(200)
+        };
+        Reply::partly_refused(input, too_long, "InvalidParameterValue", true)
     });
     let deliver = stage.start(DELIVER).await;
 

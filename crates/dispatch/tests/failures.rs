@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use e2e::bridge_event::event;
-use e2e::fake_aws::Reply;
+use e2e::fake_aws::{Reply, entries};
 use e2e::runtime::Ending;
 use e2e::stage::{FUNCTION_TIMEOUT, Stage, side_by_side};
 use serde_json::{Value, json};
@@ -21,29 +21,13 @@ async fn stage_with_subscribers(count: usize) -> Stage {
     stage
 }
 
-/// The answer to a `SendMessageBatch` in which SQS does not take the entries of these groups.
-fn refuse(input: &Value, groups: &[&str], code: &str, sender_fault: bool) -> Reply {
-    let entries = input["Entries"].as_array().unwrap();
-    let (failed, successful): (Vec<&Value>, Vec<&Value>) = entries
-        .iter()
-        .partition(|entry| groups.contains(&entry["MessageGroupId"].as_str().unwrap()));
-    let failed: Vec<Value> = failed
-        .iter()
-        .map(|entry| json!({"Id": entry["Id"], "SenderFault": sender_fault, "Code": code, "Message": "no"}))
-        .collect();
-    let successful: Vec<Value> = successful
-        .iter()
-        .map(|entry| json!({"Id": entry["Id"], "MessageId": "m", "MD5OfMessageBody": "-"}))
-        .collect();
-    Reply::Output(json!({"Successful": successful, "Failed": failed}))
+fn is_for(entry: &Value, groups: &[&str]) -> bool {
+    groups.iter().any(|group| entry["MessageGroupId"] == *group)
 }
 
 fn groups_of(call: &Value) -> Vec<&str> {
-    let entries = call["Entries"].as_array().unwrap();
-    entries
-        .iter()
-        .filter_map(|entry| entry["MessageGroupId"].as_str())
-        .collect()
+    let groups = entries(call).iter().map(|entry| &entry["MessageGroupId"]);
+    groups.filter_map(Value::as_str).collect()
 }
 
 #[tokio::test]
@@ -52,8 +36,18 @@ async fn only_the_entries_that_sqs_did_not_take_are_sent_again_unchanged() {
     let calls = std::sync::atomic::AtomicUsize::new(0);
     stage.aws.rule("SendMessageBatch", move |input| {
         match calls.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
-            0 => refuse(input, &["s1", "s3"], "InternalError", false),
-            1 => refuse(input, &["s3"], "ServiceUnavailable", false),
+            0 => Reply::partly_refused(
+                input,
+                |entry| is_for(entry, &["s1", "s3"]),
+                "InternalError",
+                false,
+            ),
+            1 => Reply::partly_refused(
+                input,
+                |entry| is_for(entry, &["s3"]),
+                "ServiceUnavailable",
+                false,
+            ),
             _ => Reply::Usual,
         }
     });
@@ -97,7 +91,7 @@ async fn an_event_fails_if_one_job_is_never_taken_and_the_others_are_sent_once()
     side_by_side(refusals, |(code, sender_fault)| async move {
         let stage = stage_with_subscribers(12).await;
         stage.aws.rule("SendMessageBatch", move |input| {
-            refuse(input, &["s7"], code, sender_fault)
+            Reply::partly_refused(input, |entry| is_for(entry, &["s7"]), code, sender_fault)
         });
         let dispatch = stage.start(DISPATCH).await;
 
@@ -124,7 +118,12 @@ async fn an_event_fails_if_one_job_is_never_taken_and_the_others_are_sent_once()
 async fn the_second_run_after_a_failure_repeats_the_deliveries_and_makes_no_new_ones() {
     let stage = stage_with_subscribers(20).await;
     stage.aws.rule("SendMessageBatch", |input| {
-        refuse(input, &["s7"], "InvalidMessageContents", true)
+        Reply::partly_refused(
+            input,
+            |entry| is_for(entry, &["s7"]),
+            "InvalidMessageContents",
+            true,
+        )
     });
     let dispatch = stage.start(DISPATCH).await;
     let published = event("OrderPaid", "{}");
@@ -272,6 +271,18 @@ async fn an_event_that_is_none_is_refused_with_one_log_line() {
         assert_eq!(errors.len(), 1, "{json}: {lines:#?}");
         assert!(errors[0].contains(message), "{lines:#?}");
     }
+}
+
+#[tokio::test]
+async fn a_list_of_values_does_not_stand_for_an_event() {
+    let stage = stage_with_subscribers(1).await;
+    let dispatch = stage.start(DISPATCH).await;
+    let list = r#"["e1","OrderPaid","2026-10-29T12:00:00Z",{}]"#;
+
+    let ending = dispatch.invoke(list, FUNCTION_TIMEOUT).await;
+
+    assert!(matches!(ending, Ending::Error(_)), "{ending:?}");
+    assert_eq!(stage.aws.all_calls().len(), 0);
 }
 
 #[tokio::test]
