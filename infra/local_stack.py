@@ -50,6 +50,7 @@ BUCKET = "sqs-webhooks-local-artifacts"
 
 START_SECONDS = 60
 STOP_SECONDS = 3
+FOLLOW_SECONDS = 0.25  # between two looks for new log lines
 
 
 class StackError(Exception):
@@ -121,8 +122,9 @@ class Stack:
         return secret
 
     def publish(self, file: Path) -> list[str]:
-        """PutEvents of the entries in `file`; returns the event ids."""
-        entries = json.loads(file.read_text(encoding="utf-8"))
+        """PutEvents of the entries in `file` (`-`: standard input); returns the event ids."""
+        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+        entries = json.loads(text)
         for entry in entries:
             entry["EventBusName"] = self.outputs["EventBusName"]
         answer = self.client("events").put_events(Entries=entries)
@@ -131,13 +133,48 @@ class Stack:
             raise StackError(f"EventBridge refused {file.name}: {failed}")
         return [entry["EventId"] for entry in answer["Entries"]]
 
-    def log_events(self, function: str) -> list[dict]:
-        """The log of `dispatch` or `deliver`, oldest first."""
+    def log_events(self, function: str, since: int = 0) -> list[dict]:
+        """The log of `dispatch` or `deliver`, oldest first; `since` in ms since 1970."""
         group = self.outputs[f"{function.capitalize()}LogGroupName"]
         logs = self.client("logs")
-        pages = logs.get_paginator("filter_log_events").paginate(logGroupName=group)
+        pages = logs.get_paginator("filter_log_events").paginate(
+            logGroupName=group, startTime=since
+        )
         events = [event for page in pages for event in page["events"]]
         return sorted(events, key=lambda event: event["timestamp"])
+
+    def follow_log(self, function: str):
+        """The log of a function, and then what is added to it, until the stack ends."""
+        from botocore.exceptions import ConnectionError as NoConnection
+        from botocore.exceptions import HTTPClientError
+
+        shown: set[tuple] = set()
+        newest = 0
+        while True:
+            try:
+                # Invocations that end together may be written in another order.
+                events = self.log_events(function, max(0, newest - 5_000))
+            except (NoConnection, HTTPClientError):
+                return
+            for event in events:
+                identity = (event["logStreamName"], event["timestamp"], event["message"])
+                if identity not in shown:
+                    shown.add(identity)
+                    newest = max(newest, event["timestamp"])
+                    yield event
+            time.sleep(FOLLOW_SECONDS)
+
+    def call(self, service: str, operation: str, arguments: dict) -> dict:
+        """Any call of any service, for example `lambda`, `GetFunctionConfiguration`."""
+        from botocore import xform_name
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        try:
+            answer = getattr(self.client(service), xform_name(operation))(**arguments)
+        except (AttributeError, BotoCoreError, ClientError) as error:
+            raise StackError(f"{service} {operation}: {error}") from error
+        answer.pop("ResponseMetadata", None)
+        return answer
 
 
 # -- up and down ---------------------------------------------------------------
@@ -581,9 +618,16 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     p.add_argument("url")
     p.add_argument("--event-type", default="OrderPaid")
     p = commands.add_parser("publish", parents=[common], help="PutEvents of a file in events/")
-    p.add_argument("file", type=Path)
+    p.add_argument("file", type=Path, help="the entries; - reads them from standard input")
     p = commands.add_parser("logs", parents=[common], help="show a function's log")
     p.add_argument("function", choices=["dispatch", "deliver"])
+    p.add_argument("--follow", action="store_true", help="go on until the stack ends")
+    p.add_argument("--json", action="store_true", help="print each line as a CloudWatch Logs event")
+    p = commands.add_parser("call", parents=[common],
+                            help="one AWS call, as with the AWS CLI, but JSON in and out")
+    p.add_argument("service", help="for example lambda")
+    p.add_argument("operation", help="for example GetFunctionConfiguration")
+    p.add_argument("input", help="its input as JSON, for example {}; - reads standard input")
     commands.add_parser("build", help="compile the functions for this machine")
     p = commands.add_parser("emulator")  # started by `up`, not for people
     p.add_argument("--watch-pid", type=int)
@@ -630,9 +674,21 @@ def run(arguments: list[str]) -> int:
         for event_id in _running(args.state).publish(args.file):
             print(f"published event {event_id}")
     elif args.command == "logs":
-        for event in _running(args.state).log_events(args.function):
-            print(event["message"].rstrip())
+        stack = _running(args.state)
+        log = stack.follow_log if args.follow else stack.log_events
+        for event in log(args.function):
+            print(json.dumps(event) if args.json else event["message"].rstrip(), flush=True)
+    elif args.command == "call":
+        text = sys.stdin.read() if args.input == "-" else args.input
+        answer = _running(args.state).call(args.service, args.operation, json.loads(text))
+        print(json.dumps(answer, default=_plain))
     return 0
+
+
+def _plain(value) -> str:
+    """What JSON has no form for: streams such as a function's answer, dates, bytes."""
+    value = value.read() if hasattr(value, "read") else value
+    return value.decode() if isinstance(value, bytes) else str(value)
 
 
 def main() -> None:
