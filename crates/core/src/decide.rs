@@ -5,10 +5,6 @@ use std::time::SystemTime;
 use crate::outcome::{Fault, Outcome};
 use crate::policy::RetryPolicy;
 
-/// How soon a delivery comes back that found no time left in its invocation, in seconds. The
-/// next invocation has all of its time, so there is nothing to wait for.
-const NO_TIME_LEFT_DELAY_SECONDS: u32 = 1;
-
 /// What is done with the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
@@ -21,8 +17,8 @@ pub enum Step {
         /// From now, in seconds; within what SQS takes.
         delay_seconds: u32,
     },
-    /// That was the last attempt: the message stays in the queue and no delay is set, so that
-    /// the redrive policy moves it to the dead-letter queue at its next receive.
+    /// That was the last attempt: the message stays in the queue and is made visible without any
+    /// delay, so that the redrive policy moves it to the dead-letter queue at its next receive.
     Exhausted,
 }
 
@@ -39,11 +35,12 @@ pub fn decide(
     now: SystemTime,
     jitter: f64,
 ) -> Step {
-    let (retry_after, own_delay) = match outcome {
+    let (step_of_schedule, retry_after) = match outcome {
         Outcome::Delivered { .. } => return Step::Ack,
         Outcome::Gone => return Step::Disable,
-        Outcome::Retry { retry_after, .. } => (*retry_after, None),
-        Outcome::Fault(Fault::NoTimeLeft) => (None, Some(NO_TIME_LEFT_DELAY_SECONDS)),
+        Outcome::Retry { retry_after, .. } => (attempt, *retry_after),
+        // Whatever took the time is over soon, so the first step will do.
+        Outcome::Fault(Fault::NoTimeLeft) => (1, None),
         // While the receive count stands for the attempts, each of our own faults spends one.
         // Growing delays make the budget outlast an outage of hours.
         Outcome::Blocked(_)
@@ -54,7 +51,7 @@ pub fn decide(
             | Fault::CutShort
             | Fault::Disable
             | Fault::Internal,
-        ) => (None, None),
+        ) => (attempt, None),
     };
     // A queue that still hands a message out after the last attempt was set up with more receives
     // than the policy has attempts, or SQS kept counting across a redrive. It goes on at the pace
@@ -62,7 +59,7 @@ pub fn decide(
     if attempt == policy.attempts {
         return Step::Exhausted;
     }
-    let own_delay = own_delay.unwrap_or_else(|| policy.backoff_seconds(attempt, jitter));
+    let own_delay = policy.backoff_seconds(step_of_schedule, jitter);
     let asked = retry_after.map_or(0, |retry_after| retry_after.seconds_from(now));
     let delay_seconds = u32::try_from(asked)
         .unwrap_or(u32::MAX)
@@ -201,6 +198,7 @@ mod tests {
     #[test]
     fn our_own_faults_come_back_without_any_wish_of_the_receiver() {
         assert_eq!(delay(&Outcome::Fault(Fault::Secret), 1, 0.0), 30);
-        assert_eq!(delay(&Outcome::Fault(Fault::NoTimeLeft), 5, 1.0), 1);
+        assert_eq!(delay(&Outcome::Fault(Fault::Secret), 5, 1.0), 4860);
+        assert_eq!(delay(&Outcome::Fault(Fault::NoTimeLeft), 5, 1.0), 60);
     }
 }

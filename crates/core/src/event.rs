@@ -8,10 +8,17 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::json::{self, JsonError};
 use crate::sqs_text::escape_refused_characters;
 
 /// DynamoDB's limit for a partition key, in bytes: the event type is one.
 pub(crate) const EVENT_TYPE_MAX_BYTES: usize = 2048;
+
+/// The longest event id, in bytes. EventBridge gives UUIDs.
+pub(crate) const EVENT_ID_MAX_BYTES: usize = 256;
+
+/// The longest time, in bytes: RFC 3339 with a fraction takes 35.
+const TIME_MAX_BYTES: usize = 64;
 
 /// One EventBridge event. Fields that are not listed, such as `replay-name`, are ignored.
 #[derive(Debug, Deserialize)]
@@ -35,13 +42,14 @@ pub struct Event<'a> {
 pub enum EventError {
     /// Not JSON, or a field is missing or has another type.
     #[error("not an EventBridge event: {0}")]
-    Malformed(#[from] serde_json::Error),
+    Malformed(#[from] JsonError),
     /// A field that identifies the event is empty.
     #[error("the event's `{0}` is empty")]
     Empty(&'static str),
-    /// The event type can not be a key of the subscriptions table.
-    #[error("the event's `detail-type` is longer than {EVENT_TYPE_MAX_BYTES} bytes")]
-    TypeTooLong,
+    /// The field is longer than it can be used: as a key of the subscriptions table, or in every
+    /// log line.
+    #[error("the event's `{0}` is longer than {1} bytes")]
+    TooLong(&'static str, usize),
     /// EventBridge only carries objects.
     #[error("the event's `detail` is not a JSON object")]
     DetailNotAnObject,
@@ -53,20 +61,20 @@ impl<'a> Event<'a> {
     /// # Errors
     /// See [`EventError`].
     pub fn parse(json: &'a str) -> Result<Self, EventError> {
-        let event: Self = serde_json::from_str(json)?;
-        for (field, value) in [
-            ("id", &event.id),
-            ("detail-type", &event.event_type),
-            ("time", &event.time),
+        let event: Self = json::object(json)?;
+        for (field, value, longest) in [
+            ("id", &event.id, EVENT_ID_MAX_BYTES),
+            ("detail-type", &event.event_type, EVENT_TYPE_MAX_BYTES),
+            ("time", &event.time, TIME_MAX_BYTES),
         ] {
             if value.is_empty() {
                 return Err(EventError::Empty(field));
             }
+            if value.len() > longest {
+                return Err(EventError::TooLong(field, longest));
+            }
         }
-        if event.event_type.len() > EVENT_TYPE_MAX_BYTES {
-            return Err(EventError::TypeTooLong);
-        }
-        if !event.detail.get().starts_with('{') {
+        if !json::is_object(event.detail.get()) {
             return Err(EventError::DetailNotAnObject);
         }
         Ok(event)
@@ -77,7 +85,7 @@ impl<'a> Event<'a> {
     ///
     /// # Errors
     /// None for an event that was parsed; the type is what the JSON writer asks for.
-    pub fn freeze_body(&self) -> Result<Box<RawValue>, serde_json::Error> {
+    pub fn freeze_body(&self) -> Result<Box<RawValue>, JsonError> {
         #[derive(Serialize)]
         struct Payload<'a> {
             r#type: &'a str,
@@ -89,10 +97,7 @@ impl<'a> Event<'a> {
             timestamp: &self.time,
             data: self.detail,
         })?;
-        RawValue::from_string(match escape_refused_characters(&json) {
-            Cow::Borrowed(_) => json,
-            Cow::Owned(escaped) => escaped,
-        })
+        Ok(RawValue::from_string(escape_refused_characters(json))?)
     }
 }
 
@@ -196,7 +201,16 @@ mod tests {
             message(&event("{}").replace("\"e1\"", "\"\"")),
             "the event's `id` is empty"
         );
-        assert!(message("hello").starts_with("not an EventBridge event"));
+        assert_eq!(
+            message("hello"),
+            "not an EventBridge event: not JSON at line 1 column 1"
+        );
+        assert_eq!(
+            message(r#"["e1","OrderPaid","t",{}]"#),
+            "not an EventBridge event: not a JSON object"
+        );
+        let long = event("{}").replace("\"e1\"", &format!("\"{}\"", "x".repeat(257)));
+        assert_eq!(message(&long), "the event's `id` is longer than 256 bytes");
         let long = event("{}").replace("OrderPaid", &"x".repeat(2049));
         assert_eq!(
             message(&long),

@@ -5,8 +5,9 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::event::EVENT_TYPE_MAX_BYTES;
+use crate::event::{EVENT_ID_MAX_BYTES, EVENT_TYPE_MAX_BYTES};
 use crate::identity::{SubscriberId, SubscriberIdError, is_webhook_id};
+use crate::json::{self, JsonError};
 use crate::sqs_text::escape_refused_characters;
 
 /// The only version of the format so far. It is not written; a message that names another one
@@ -49,7 +50,7 @@ pub struct Job<'a> {
 pub enum JobError {
     /// Not JSON, or a field is missing or has another type.
     #[error("not a delivery job: {0}")]
-    Malformed(#[from] serde_json::Error),
+    Malformed(#[from] JsonError),
     /// Written by a newer release.
     #[error("a delivery job of version {0}, this release knows version {VERSION}")]
     UnknownVersion(u32),
@@ -95,7 +96,7 @@ impl<'a> Job<'a> {
     /// # Errors
     /// See [`JobError`].
     pub fn parse(message_body: &'a str) -> Result<Self, JobError> {
-        let job: Self = serde_json::from_str(message_body)?;
+        let job: Self = json::object(message_body)?;
         if let Some(version) = job.version
             && version != VERSION
         {
@@ -112,7 +113,10 @@ impl<'a> Job<'a> {
         if job.event_type.is_empty() || job.event_type.len() > EVENT_TYPE_MAX_BYTES {
             return bad("eventType", "1 to 2048 bytes");
         }
-        if !job.body.get().starts_with('{') {
+        if job.event_id.len() > EVENT_ID_MAX_BYTES {
+            return bad("eventId", "at most 256 bytes");
+        }
+        if !json::is_object(job.body.get()) {
             return bad("body", "a JSON object");
         }
         Ok(job)
@@ -122,12 +126,8 @@ impl<'a> Job<'a> {
     ///
     /// # Errors
     /// None in practice; the type is what the JSON writer asks for.
-    pub fn to_message_body(&self) -> Result<String, serde_json::Error> {
-        let json = serde_json::to_string(self)?;
-        Ok(match escape_refused_characters(&json) {
-            Cow::Borrowed(_) => json,
-            Cow::Owned(escaped) => escaped,
-        })
+    pub fn to_message_body(&self) -> Result<String, JsonError> {
+        Ok(escape_refused_characters(serde_json::to_string(self)?))
     }
 }
 
@@ -191,6 +191,8 @@ mod tests {
             r#"{"Event":"s3:TestEvent"}"#,
             r#"{"version":"0","id":"e1","detail-type":"OrderPaid","source":"s","time":"t","detail":{}}"#,
             &format!("\u{feff}{JOB}"),
+            r#"["msg_1_s","1","T","s","t","https://example.com/",{}]"#,
+            r#"[1,"msg_1_s","1","T","s","t","https://example.com/",{}]"#,
             &JOB.replace(r#""webhookId":"msg_e1_kasse-nord""#, r#""webhookId":null"#),
             &JOB.replace("msg_e1_kasse-nord", "msg_e.1_kasse-nord"),
             &JOB.replace("msg_e1_kasse-nord", "msg_e1\\r\\nx: y"),

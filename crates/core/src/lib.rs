@@ -16,6 +16,7 @@
 //! | [`secret`], [`signature`] | how it is signed |
 //! | [`outcome`], [`retry_after`] | what an answer means |
 //! | [`policy`], [`mod@decide`] | what happens next, and when |
+//! | [`json`] | what passes for a JSON object |
 //! | [`setting`] | how a function reads its environment |
 
 pub mod address;
@@ -24,6 +25,7 @@ pub mod endpoint;
 pub mod event;
 pub mod identity;
 pub mod job;
+pub mod json;
 pub mod outcome;
 pub mod packing;
 pub mod policy;

@@ -120,7 +120,7 @@ impl Outcome {
                 failure: Failure::Status(status),
                 ..
             } => Some(*status),
-            Self::Gone => Some(410),
+            Self::Gone | Self::Fault(Fault::Disable) => Some(410),
             Self::Retry { .. } | Self::Blocked(_) | Self::Fault(_) => None,
         }
     }

@@ -70,7 +70,7 @@ impl RetryPolicy {
         }
     }
 
-    /// The same policy with its schedule stretched by `scale`; demos and tests use less than 1.
+    /// The same policy with its schedule multiplied by `scale`; demos and tests use less than 1.
     /// What a receiver asks for by `Retry-After` is real time and is not scaled.
     #[must_use]
     pub fn with_time_scale(self, scale: f64) -> Self {

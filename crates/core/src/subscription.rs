@@ -5,6 +5,9 @@
 
 use crate::identity::{SubscriberId, SubscriberIdError};
 
+/// The longest url, in bytes. Much of it is logged when it is wrong, and it travels in every job.
+const URL_MAX_BYTES: usize = 2048;
+
 /// One attribute of a row, as far as a subscription needs it. The shells map DynamoDB's values
 /// to this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +57,9 @@ pub enum RowError {
     /// The url is empty.
     #[error("`url` is empty")]
     EmptyUrl,
+    /// The url is longer than any that is meant.
+    #[error("`url` is longer than {URL_MAX_BYTES} bytes")]
+    UrlTooLong,
 }
 
 impl Subscription {
@@ -75,6 +81,9 @@ impl Subscription {
         let url = text("url", row.url)?;
         if url.is_empty() {
             return Err(RowError::EmptyUrl);
+        }
+        if url.len() > URL_MAX_BYTES {
+            return Err(RowError::UrlTooLong);
         }
         let enabled = match row.enabled {
             Some(Attribute::Flag(enabled)) => enabled,

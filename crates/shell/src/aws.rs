@@ -1,14 +1,20 @@
 //! How the functions talk to AWS.
 
+use std::collections::HashMap;
+use std::error::Error;
+use std::fmt;
 use std::time::Duration;
 
 use aws_config::environment::EnvironmentVariableCredentialsProvider;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, SdkConfig};
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::types::AttributeValue;
 use aws_smithy_http_client::Builder;
 use aws_smithy_http_client::tls::Provider;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
+use webhooks_core::subscription::{Attribute, Row};
 
 /// The SDK has no total time limit of its own, so a stalled call would use up the invocation.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -37,4 +43,49 @@ pub async fn config() -> SdkConfig {
         )
         .load()
         .await
+}
+
+/// The longest description of an error, in characters.
+const ERROR_MAX_CHARS: usize = 300;
+
+/// What went wrong with a call, for a log: code, message and causes. Never the request or the
+/// answer, which the `Debug` form of an SDK error holds in full, secrets and all.
+#[must_use]
+pub fn describe<E, R>(error: &SdkError<E, R>) -> String
+where
+    E: ProvideErrorMetadata + Error + 'static,
+    R: fmt::Debug,
+{
+    let text = match (error.code(), error.message()) {
+        (Some(code), Some(message)) => format!("{code}: {message}"),
+        (Some(code), None) => code.to_owned(),
+        (None, _) => {
+            let mut text = error.to_string();
+            let mut cause = error.source();
+            while let Some(error) = cause {
+                text.push_str(": ");
+                text.push_str(&error.to_string());
+                cause = error.source();
+            }
+            text
+        }
+    };
+    text.chars().take(ERROR_MAX_CHARS).collect()
+}
+
+/// A row of the subscriptions table as core reads it.
+#[must_use]
+pub fn row(item: &HashMap<String, AttributeValue>) -> Row<'_> {
+    let attribute = |name: &str| {
+        item.get(name).map(|value| match value {
+            AttributeValue::S(text) => Attribute::Text(text),
+            AttributeValue::Bool(flag) => Attribute::Flag(*flag),
+            _ => Attribute::Other,
+        })
+    };
+    Row {
+        subscriber_id: attribute("subscriberId"),
+        url: attribute("url"),
+        enabled: attribute("enabled"),
+    }
 }

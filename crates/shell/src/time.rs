@@ -1,0 +1,39 @@
+//! The time of an invocation.
+
+use std::time::{Duration, SystemTime};
+
+use lambda_runtime::Context;
+use tokio::time::Instant;
+
+/// When the invocation's time is over. Lambda tells it by the wall clock; all that follows is
+/// measured by the monotonic one.
+#[must_use]
+pub fn end_of(context: &Context) -> Instant {
+    let time_left = context
+        .deadline()
+        .duration_since(SystemTime::now())
+        .unwrap_or_default();
+    Instant::now() + time_left
+}
+
+/// Waits before another try: `first` before the second try (round 1), doubled with each further
+/// one, less a random part of up to half.
+pub async fn pause(first: Duration, round: u32) {
+    let longest = first * 2_u32.saturating_pow(round.saturating_sub(1));
+    tokio::time::sleep(longest.mul_f64(0.5 + 0.5 * rand::random::<f64>())).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn pauses_double_and_lose_half_at_most() {
+        for (round, longest) in [(1, 100), (2, 200), (3, 400)] {
+            let began = Instant::now();
+            pause(Duration::from_millis(100), round).await;
+            let ms = began.elapsed().as_millis();
+            assert!((longest / 2..=longest + 1).contains(&ms), "{round}: {ms}");
+        }
+    }
+}
