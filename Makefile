@@ -86,9 +86,10 @@ template: $(READY) ## Is infra/template.yaml a valid SAM template?
 unit: ## Unit tests
 	cargo test --workspace --exclude e2e --locked --quiet
 
+# They wait most of the time, so all of them run at once, however few the cores.
 .PHONY: e2e
 e2e: build ## End-to-end tests on the deployed template
-	cargo test --package e2e --locked
+	RUST_TEST_THREADS=32 cargo test --package e2e --locked
 
 # ---- Production -----------------------------------------------------------------
 

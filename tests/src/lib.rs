@@ -10,6 +10,7 @@
 //! | [`sqs_event`] | the batches that Lambda hands to `deliver` |
 //! | [`signature`] | a partner's check of a signature, written from the specification |
 //! | [`stage`] | all of them together, for one function |
+//! | [`stack`] | none of them: the template, deployed to a local AWS, and an operator of it |
 //!
 //! Nothing here uses the code that is tested: what `deliver` signs or `dispatch` writes is
 //! compared with a second reading of the specification.
@@ -29,4 +30,5 @@ pub mod receiver;
 pub mod runtime;
 pub mod signature;
 pub mod sqs_event;
+pub mod stack;
 pub mod stage;

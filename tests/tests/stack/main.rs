@@ -1,0 +1,78 @@
+//! The deployed service, end to end: events go in by `PutEvents`, and what is looked at is what
+//! partners receive and what an operator sees in AWS.
+//!
+//! | module | tells |
+//! |---|---|
+//! | [`endings`] | every way in which a delivery can end |
+//! | [`fan_out`] | from an event to its jobs, and what cannot become jobs |
+//! | [`signatures`] | what partners verify, with the official libraries |
+//! | [`redrive`] | how a dead delivery gets a new life |
+//! | [`batches`] | one record that harms no other, and a crash that loses nothing |
+//! | [`permissions`] | that the functions may do what the template grants, and no more |
+//! | [`side_by_side`] | that stacks do not meet |
+//!
+//! Most of the time is waiting, so all of them should run at once: `make e2e` sets
+//! `RUST_TEST_THREADS`. The tests that disturb others have a stack of their own, the others
+//! share one.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test stops where it stands"
+)]
+
+mod batches;
+mod endings;
+mod fan_out;
+mod permissions;
+mod redrive;
+mod side_by_side;
+mod signatures;
+
+use aws_sdk_dynamodb::primitives::{DateTime, DateTimeFormat};
+use e2e::receiver::Received;
+use serde_json::{Value, json};
+
+/// What an event is about, if a test does not mind.
+fn detail() -> Value {
+    json!({"orderId": "K-1001", "total": 129.9})
+}
+
+/// Checks that a webhook carries an event that has just been published. Byte for byte it cannot
+/// be compared here, since the local EventBridge writes `detail` in its own way.
+fn assert_carries(post: &Received, event_type: &str, detail: &Value) {
+    let body: Value = serde_json::from_str(post.text()).unwrap();
+    let timestamp = &body["timestamp"];
+    assert_eq!(
+        body,
+        json!({"type": event_type, "timestamp": timestamp, "data": detail})
+    );
+    let happened = seconds(timestamp.as_str().unwrap());
+    assert!(
+        (happened..happened + 60).contains(&post.at_unix_seconds),
+        "{body}"
+    );
+}
+
+/// A date of RFC 3339 in seconds since 1970.
+fn seconds(date: &str) -> u64 {
+    let date = DateTime::from_str(date, DateTimeFormat::DateTime).expect("a date");
+    date.secs().try_into().expect("after 1970")
+}
+
+/// The timestamp of a webhook, in seconds since 1970.
+fn timestamp(post: &Received) -> u64 {
+    let timestamp = post.header("webhook-timestamp").expect("a timestamp");
+    timestamp.parse().expect("seconds")
+}
+
+/// Checks that these are attempts of one delivery: the same bytes, each signed at its own time.
+fn assert_attempts_of_one_delivery(posts: &[Received]) {
+    for pair in posts.windows(2) {
+        let [before, after] = pair else { continue };
+        assert_eq!(before.header("webhook-id"), after.header("webhook-id"));
+        assert_eq!(before.text(), after.text());
+        assert!(timestamp(before) < timestamp(after), "{pair:?}");
+    }
+}
