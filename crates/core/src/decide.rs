@@ -5,6 +5,10 @@ use std::time::SystemTime;
 use crate::outcome::{Fault, Outcome};
 use crate::policy::RetryPolicy;
 
+/// How soon a delivery comes back whose invocation had no time left when it began, in seconds:
+/// the next invocation has all of its time, so there is nothing to wait for.
+const NO_TIME_LEFT_DELAY_SECONDS: u32 = 1;
+
 /// What is done with the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
@@ -35,12 +39,11 @@ pub fn decide(
     now: SystemTime,
     jitter: f64,
 ) -> Step {
-    let (step_of_schedule, retry_after) = match outcome {
+    let (retry_after, own_delay) = match outcome {
         Outcome::Delivered { .. } => return Step::Ack,
         Outcome::Gone => return Step::Disable,
-        Outcome::Retry { retry_after, .. } => (attempt, *retry_after),
-        // Whatever took the time is over soon, so the first step will do.
-        Outcome::Fault(Fault::NoTimeLeft) => (1, None),
+        Outcome::Retry { retry_after, .. } => (*retry_after, None),
+        Outcome::Fault(Fault::NoTimeLeft) => (None, Some(NO_TIME_LEFT_DELAY_SECONDS)),
         // While the receive count stands for the attempts, each of our own faults spends one.
         // Growing delays make the budget outlast an outage of hours.
         Outcome::Blocked(_)
@@ -51,7 +54,7 @@ pub fn decide(
             | Fault::CutShort
             | Fault::Disable
             | Fault::Internal,
-        ) => (attempt, None),
+        ) => (None, None),
     };
     // A queue that still hands a message out after the last attempt was set up with more receives
     // than the policy has attempts, or SQS kept counting across a redrive. It goes on at the pace
@@ -59,7 +62,7 @@ pub fn decide(
     if attempt == policy.attempts {
         return Step::Exhausted;
     }
-    let own_delay = policy.backoff_seconds(step_of_schedule, jitter);
+    let own_delay = own_delay.unwrap_or_else(|| policy.backoff_seconds(attempt, jitter));
     let asked = retry_after.map_or(0, |retry_after| retry_after.seconds_from(now));
     let delay_seconds = u32::try_from(asked)
         .unwrap_or(u32::MAX)
@@ -199,6 +202,6 @@ mod tests {
     fn our_own_faults_come_back_without_any_wish_of_the_receiver() {
         assert_eq!(delay(&Outcome::Fault(Fault::Secret), 1, 0.0), 30);
         assert_eq!(delay(&Outcome::Fault(Fault::Secret), 5, 1.0), 4860);
-        assert_eq!(delay(&Outcome::Fault(Fault::NoTimeLeft), 5, 1.0), 60);
+        assert_eq!(delay(&Outcome::Fault(Fault::NoTimeLeft), 5, 1.0), 1);
     }
 }

@@ -54,7 +54,7 @@ pub enum Fault {
     Row,
     /// The signing secret could not be read, or may not be signed with.
     Secret,
-    /// The invocation had no time left to begin an attempt.
+    /// The invocation had no time left for an attempt when it began.
     NoTimeLeft,
     /// The attempt was begun, but the invocation's end came before the attempt's own time limit.
     CutShort,

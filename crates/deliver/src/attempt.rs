@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use aws_sdk_dynamodb::error::DisplayErrorContext;
 use bytes::Bytes;
 use hyper::Uri;
 use hyper::header::{HeaderMap, HeaderValue};
@@ -12,16 +11,14 @@ use tokio::time::Instant;
 use webhooks_core::endpoint::EndpointError;
 use webhooks_core::outcome::Fault;
 use webhooks_core::signature::{ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, sign};
-use webhooks_core::subscription::{RowError, Subscription};
 use webhooks_core::{Outcome, Step};
 
 use crate::Deliver;
-use crate::post::Posted;
 use crate::secrets::SecretResult;
-use crate::subscriptions::{Disabled, SubscriptionKey};
+use crate::subscriptions::{Disabled, Lookup, SubscriptionKey};
 
 /// An attempt is only begun with at least this much of the invocation's time before it.
-const LEAST_TIME: Duration = Duration::from_secs(1);
+pub(crate) const LEAST_TIME: Duration = Duration::from_secs(1);
 
 /// A delivery job, owned by its task.
 pub(crate) struct Delivery {
@@ -36,13 +33,6 @@ pub(crate) struct Delivery {
     pub message_id: Option<String>,
 }
 
-/// What was read for a delivery before its task began.
-pub(crate) struct Known {
-    /// `None` if the table could not be read, `Some(None)` if it has no such row.
-    pub subscription: Option<Option<Result<Subscription, RowError>>>,
-    pub secret: SecretResult,
-}
-
 /// Why a delivery is deleted without an attempt.
 #[derive(Debug, thiserror::Error)]
 enum Unwanted {
@@ -55,25 +45,37 @@ enum Unwanted {
 /// What came of an attempt, or of the try to make one.
 struct Report {
     outcome: Outcome,
+    /// The url of the subscription. Never logged: path and query may hold a token.
+    url: String,
     /// Where the POST went, if there was one.
     host: Option<String>,
-    /// How long the POST took, in milliseconds.
+    /// How long the POST took to its status line, in milliseconds.
     ms: Option<u64>,
     /// What went wrong, for a person.
     error: Option<String>,
 }
 
 impl Deliver {
-    /// Makes one attempt and decides what follows. `deadline` is when the answer must be in.
+    /// Makes one attempt and carries out what follows, except for what is done with the message.
+    /// `lookup` is `None` if the subscription could not be read. `deadline` is when the answer
+    /// must be in.
     pub(crate) async fn take_turn(
         self: Arc<Self>,
         delivery: Delivery,
-        known: Known,
+        lookup: Option<Lookup>,
+        secret: SecretResult,
         deadline: Instant,
     ) -> Step {
-        match self.attempt(&delivery, known, deadline).await {
-            Ok(report) => {
-                let step = self.decide(&report.outcome, delivery.attempt);
+        match self.attempt(&delivery, lookup, secret, deadline).await {
+            Ok(mut report) => {
+                let mut step = self.decide(&report.outcome, delivery.attempt);
+                if step == Step::Disable
+                    && let Err(error) = self.disable(&delivery, &report.url, deadline).await
+                {
+                    report.outcome = Outcome::Fault(Fault::Disable);
+                    report.error = Some(error);
+                    step = self.decide(&report.outcome, delivery.attempt);
+                }
                 report.log(&delivery, step);
                 step
             }
@@ -82,7 +84,7 @@ impl Deliver {
                     webhookId = delivery.webhook_id,
                     eventId = delivery.event_id,
                     eventType = delivery.key.event_type,
-                    subscriberId = %delivery.key.subscriber_id,
+                    subscriberId = delivery.key.subscriber_id.as_str(),
                     messageId = delivery.message_id,
                     reason = %unwanted,
                     "delivery.dropped"
@@ -95,70 +97,57 @@ impl Deliver {
     async fn attempt(
         &self,
         delivery: &Delivery,
-        known: Known,
+        lookup: Option<Lookup>,
+        secret: SecretResult,
         deadline: Instant,
     ) -> Result<Report, Unwanted> {
-        let subscription = match known.subscription {
-            None => {
-                return Ok(Report::fault(
-                    Fault::Subscription,
-                    "the table could not be read",
-                ));
-            }
-            Some(None) => return Err(Unwanted::NoSubscription),
-            Some(Some(Err(error))) => return Ok(Report::fault(Fault::Row, error)),
-            Some(Some(Ok(subscription))) => subscription,
+        let fault = |fault, cause: &dyn fmt::Display| {
+            Ok(Report::not_sent(Outcome::Fault(fault), cause.to_string()))
         };
-        if !subscription.enabled {
-            return Err(Unwanted::Disabled);
-        }
-        let uri = match self.endpoint(&subscription.url) {
+        let url = match lookup {
+            None => return fault(Fault::Subscription, &"the table could not be read"),
+            Some(Lookup::Broken(error)) => return fault(Fault::Row, &error),
+            Some(Lookup::Missing) => return Err(Unwanted::NoSubscription),
+            Some(Lookup::Subscription(row)) if !row.enabled => return Err(Unwanted::Disabled),
+            Some(Lookup::Subscription(row)) => row.url,
+        };
+        let uri = match self.endpoint(&url) {
             Ok(uri) => uri,
-            Err(error) => return Ok(Report::blocked(error)),
+            Err(error) => {
+                let text = error.to_string();
+                return Ok(Report::not_sent(Outcome::Blocked(error), text));
+            }
         };
-        let secrets = match known.secret {
+        let secrets = match secret {
             Ok(secrets) => secrets,
-            Err(error) => return Ok(Report::fault(Fault::Secret, error)),
+            Err(error) => return fault(Fault::Secret, &error),
         };
         let time_left = deadline.saturating_duration_since(Instant::now());
         if time_left < LEAST_TIME {
-            return Ok(Report::fault(Fault::NoTimeLeft, "not begun"));
+            return fault(Fault::NoTimeLeft, &"not begun");
         }
         let now = SystemTime::now();
         let timestamp = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let signature = sign(
-            &secrets,
-            &delivery.webhook_id,
-            timestamp,
-            &delivery.payload,
-            now,
-        );
-        let Some(headers) =
-            signature.and_then(|signature| signed_headers(delivery, timestamp, &signature))
+        let id = &delivery.webhook_id;
+        let Some(headers) = sign(&secrets, id, timestamp, &delivery.payload, now)
+            .and_then(|signature| signed_headers(id, timestamp, &signature))
         else {
-            return Ok(Report::fault(
-                Fault::Secret,
-                "every signing secret has ended",
-            ));
+            return fault(Fault::Secret, &"every signing secret has ended");
         };
         let host = uri.host().map(str::to_owned);
         let limit = self.policy.timeout.min(time_left);
-        let began = Instant::now();
         let mut posted = self
             .poster
             .post(uri, headers, delivery.payload.clone(), limit)
             .await;
-        let ms = u64::try_from(began.elapsed().as_millis()).ok();
         if posted.is_timeout() && limit < self.policy.timeout {
             posted.outcome = Outcome::Fault(Fault::CutShort);
         }
-        if posted.outcome == Outcome::Gone {
-            posted = self.disable(delivery, &subscription.url).await;
-        }
         Ok(Report {
             outcome: posted.outcome,
+            url,
             host,
-            ms,
+            ms: u64::try_from(posted.elapsed.as_millis()).ok(),
             error: posted.error,
         })
     }
@@ -171,49 +160,40 @@ impl Deliver {
 
     /// Switches the subscription off after a 410. While that does not work the delivery stays, or
     /// every further event would still be sent.
-    async fn disable(&self, delivery: &Delivery, url: &str) -> Posted {
-        match self
+    async fn disable(
+        &self,
+        delivery: &Delivery,
+        url: &str,
+        deadline: Instant,
+    ) -> Result<(), String> {
+        let disabling = self
             .subscriptions
-            .disable(&delivery.key, url, SystemTime::now())
+            .disable(&delivery.key, url, SystemTime::now());
+        let disabled = tokio::time::timeout_at(deadline, disabling)
             .await
-        {
-            Ok(disabled) => {
-                tracing::warn!(
-                    webhookId = delivery.webhook_id,
-                    eventType = delivery.key.event_type,
-                    subscriberId = %delivery.key.subscriber_id,
-                    superseded = (disabled == Disabled::Superseded),
-                    "subscription.disabled"
-                );
-                Posted {
-                    outcome: Outcome::Gone,
-                    error: None,
-                }
-            }
-            Err(error) => Posted {
-                outcome: Outcome::Fault(Fault::Disable),
-                error: Some(format!("after a 410: {}", DisplayErrorContext(&*error))),
-            },
-        }
+            .unwrap_or_else(|_| Err("the table did not answer in time".into()))?;
+        let message = match disabled {
+            Disabled::Done => "subscription.disabled",
+            Disabled::Superseded => "subscription.changed_meanwhile",
+        };
+        tracing::warn!(
+            webhookId = delivery.webhook_id,
+            eventType = delivery.key.event_type,
+            subscriberId = delivery.key.subscriber_id.as_str(),
+            message
+        );
+        Ok(())
     }
 }
 
 impl Report {
-    fn fault(fault: Fault, cause: impl fmt::Display) -> Self {
+    fn not_sent(outcome: Outcome, error: String) -> Self {
         Self {
-            outcome: Outcome::Fault(fault),
+            outcome,
+            url: String::new(),
             host: None,
             ms: None,
-            error: Some(cause.to_string()),
-        }
-    }
-
-    fn blocked(error: EndpointError) -> Self {
-        Self {
-            error: Some(error.to_string()),
-            outcome: Outcome::Blocked(error),
-            host: None,
-            ms: None,
+            error: Some(error),
         }
     }
 
@@ -251,16 +231,23 @@ impl Report {
             Outcome::Blocked(_) | Outcome::Fault(Fault::CutShort) => {
                 line!(warn, "delivery.attempted");
             }
-            Outcome::Fault(_) => line!(error, "delivery.unsent"),
+            Outcome::Fault(Fault::Disable) => line!(error, "delivery.attempted"),
+            Outcome::Fault(
+                Fault::Subscription
+                | Fault::Row
+                | Fault::Secret
+                | Fault::NoTimeLeft
+                | Fault::Internal,
+            ) => line!(error, "delivery.unsent"),
         }
     }
 }
 
 /// The three headers of Standard Webhooks; `None` if one has a character that no header may have,
 /// which the job's and the secret's rules exclude.
-fn signed_headers(delivery: &Delivery, timestamp: u64, signature: &str) -> Option<HeaderMap> {
+fn signed_headers(id: &str, timestamp: u64, signature: &str) -> Option<HeaderMap> {
     let mut headers = HeaderMap::with_capacity(8);
-    headers.insert(ID_HEADER, HeaderValue::from_str(&delivery.webhook_id).ok()?);
+    headers.insert(ID_HEADER, HeaderValue::from_str(id).ok()?);
     headers.insert(TIMESTAMP_HEADER, HeaderValue::from(timestamp));
     headers.insert(SIGNATURE_HEADER, HeaderValue::from_str(signature).ok()?);
     Some(headers)

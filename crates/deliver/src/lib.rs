@@ -25,18 +25,21 @@ use aws_lambda_events::event::sqs::SqsBatchResponse;
 use bytes::Bytes;
 use lambda_runtime::{Context, Diagnostic};
 use serde_json::value::RawValue;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use webhooks_core::endpoint::EndpointRules;
 use webhooks_core::identity::SubscriberId;
 use webhooks_core::job::{Job, JobError};
+use webhooks_core::outcome::Fault;
 use webhooks_core::policy::RetryPolicy;
 use webhooks_core::{Outcome, Step, decide};
+use webhooks_shell::time;
 
-use attempt::{Delivery, Known};
+use attempt::Delivery;
 pub use config::Config;
 use post::Poster;
 use records::{NotAnSqsEvent, Record};
-use secrets::SecretCache;
+use secrets::{SecretCache, SecretResult, SecretUnavailable};
 use subscriptions::{Found, SubscriptionKey, Subscriptions};
 use visibility::{Queue, Visibility};
 
@@ -109,17 +112,13 @@ impl Deliver {
         payload: Box<RawValue>,
         context: Context,
     ) -> Result<SqsBatchResponse, DeliverError> {
-        let time_left = context
-            .deadline()
-            .duration_since(SystemTime::now())
-            .unwrap_or_default();
-        let end = Instant::now() + time_left;
+        let end = time::end_of(&context);
         let records = records::parse(payload.get()).map_err(|error| {
             tracing::error!(%error, requestId = context.request_id, "batch.refused");
             error
         })?;
         drop(payload);
-        let turns = self.take_turns(records, end - MARGIN.min(time_left)).await;
+        let turns = self.take_turns(records, before(end, MARGIN)).await;
 
         let mut response = SqsBatchResponse::default();
         let mut reported = HashSet::new();
@@ -150,7 +149,7 @@ impl Deliver {
             }
         }
         // A visibility that could not be changed in time is the queue's own.
-        let answer_by = end - (MARGIN / 4).min(time_left);
+        let answer_by = before(end, MARGIN / 4);
         if tokio::time::timeout_at(answer_by, self.queue.change_visibility(wishes))
             .await
             .is_err()
@@ -185,66 +184,92 @@ impl Deliver {
             };
             batch.push((receipt, delivery));
         }
+        let time_left = deadline.saturating_duration_since(Instant::now());
+        if time_left < attempt::LEAST_TIME {
+            tracing::error!(messages = batch.len(), "batch.no_time_left");
+            return batch
+                .into_iter()
+                .map(|(receipt, delivery)| {
+                    let fault = Outcome::Fault(Fault::NoTimeLeft);
+                    let step = delivery.map(|delivery| self.decide(&fault, delivery.attempt));
+                    (receipt, step)
+                })
+                .collect();
+        }
+
+        let now = SystemTime::now();
         let deliveries = || batch.iter().filter_map(|(_, delivery)| delivery.as_ref());
         let keys: HashSet<SubscriptionKey> =
             deliveries().map(|delivery| delivery.key.clone()).collect();
-        let subscribers: HashSet<SubscriberId> = deliveries()
-            .map(|delivery| delivery.key.subscriber_id.clone())
+        let unknown: HashSet<&SubscriberId> = deliveries()
+            .map(|delivery| &delivery.key.subscriber_id)
+            .filter(|subscriber| self.secrets.known(subscriber, now).is_none())
             .collect();
-        let now = SystemTime::now();
+        let unknown: Vec<SubscriberId> = unknown.into_iter().cloned().collect();
         let read_by = deadline.min(Instant::now() + READ_LIMIT);
-        let (found, secrets) = tokio::join!(
-            async {
-                tokio::time::timeout_at(read_by, self.subscriptions.read(&keys))
-                    .await
-                    .unwrap_or_else(|_| {
-                        tracing::error!("subscriptions.out_of_time");
-                        Found::new()
-                    })
-            },
-            tokio::time::timeout_at(
-                read_by,
-                self.secrets.read(subscribers.into_iter().collect(), now)
-            ),
-        );
-        let secrets = secrets.unwrap_or_default();
+        // Those whose secret is known do not wait for SSM, so it is asked in a task of its own.
+        let this = Arc::clone(self);
+        let asking = tokio::spawn(async move { this.secrets.ask(unknown, now, read_by).await });
+        let found = tokio::time::timeout_at(read_by, self.subscriptions.read(&keys))
+            .await
+            .unwrap_or_else(|_| {
+                tracing::error!("subscriptions.out_of_time");
+                Found::new()
+            });
 
-        let tasks: Vec<_> = batch
-            .into_iter()
-            .map(|(receipt, delivery)| {
-                let task = delivery.map(|delivery| {
-                    let known = Known {
-                        subscription: found.get(&delivery.key).cloned(),
-                        secret: secrets
-                            .get(&delivery.key.subscriber_id)
-                            .cloned()
-                            .unwrap_or_else(|| {
-                                self.secrets
-                                    .without_asking(&delivery.key.subscriber_id, now)
-                            }),
-                    };
-                    let attempt = delivery.attempt;
-                    let turn = Arc::clone(self).take_turn(delivery, known, deadline);
-                    (attempt, tokio::spawn(turn))
-                });
-                (receipt, task)
-            })
-            .collect();
-        let mut turns = Vec::with_capacity(tasks.len());
-        for (receipt, task) in tasks {
-            let step = match task {
+        let (mut begun, mut waiting) = (Vec::with_capacity(batch.len()), Vec::new());
+        for (index, (receipt, delivery)) in batch.into_iter().enumerate() {
+            match delivery {
+                None => begun.push((index, receipt, None)),
+                Some(delivery) => match self.secrets.known(&delivery.key.subscriber_id, now) {
+                    Some(secret) => {
+                        let turn = self.begin_turn(delivery, &found, secret, deadline);
+                        begun.push((index, receipt, Some(turn)));
+                    }
+                    None => waiting.push((index, receipt, delivery)),
+                },
+            }
+        }
+        let asked = asking.await.unwrap_or_default();
+        for (index, receipt, delivery) in waiting {
+            let subscriber = &delivery.key.subscriber_id;
+            let secret = asked.get(subscriber).cloned().unwrap_or_else(|| {
+                Err(SecretUnavailable::Unreadable(
+                    subscriber.to_string(),
+                    "SSM was not asked".into(),
+                ))
+            });
+            let turn = self.begin_turn(delivery, &found, secret, deadline);
+            begun.push((index, receipt, Some(turn)));
+        }
+        begun.sort_by_key(|(index, ..)| *index);
+
+        let mut turns = Vec::with_capacity(begun.len());
+        for (_, receipt, turn) in begun {
+            let step = match turn {
                 None => None,
                 Some((attempt, turn)) => Some(turn.await.unwrap_or_else(|error| {
                     tracing::error!(%error, messageId = receipt.message_id, "delivery.task_failed");
-                    self.decide(
-                        &Outcome::Fault(webhooks_core::outcome::Fault::Internal),
-                        attempt,
-                    )
+                    self.decide(&Outcome::Fault(Fault::Internal), attempt)
                 })),
             };
             turns.push((receipt, step));
         }
         turns
+    }
+
+    /// Starts a delivery's task, and gives it with the number of its attempt.
+    fn begin_turn(
+        self: &Arc<Self>,
+        delivery: Delivery,
+        found: &Found,
+        secret: SecretResult,
+        deadline: Instant,
+    ) -> (u32, JoinHandle<Step>) {
+        let attempt = delivery.attempt;
+        let lookup = found.get(&delivery.key).cloned();
+        let turn = Arc::clone(self).take_turn(delivery, lookup, secret, deadline);
+        (attempt, tokio::spawn(turn))
     }
 
     /// The step after an outcome, with this moment's clock and jitter.
@@ -257,6 +282,10 @@ impl Deliver {
             rand::random(),
         )
     }
+}
+
+fn before(end: Instant, margin: Duration) -> Instant {
+    end.checked_sub(margin).unwrap_or(end)
 }
 
 /// Reads the job in a record.

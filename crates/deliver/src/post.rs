@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
-use hyper::body::{Body as _, Incoming};
+use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER, USER_AGENT};
 use hyper::{Method, Request, Response, Uri};
 use hyper_util::client::legacy::{Client, Error as ClientError};
@@ -15,17 +15,22 @@ use webhooks_core::endpoint::{EndpointError, EndpointRules};
 use webhooks_core::outcome::{Failure, Outcome};
 use webhooks_core::retry_after::RetryAfter;
 
-use crate::connection::{ConnectionRecord, Connector, ResolveError};
-
-/// How much of an answer is ever read, head and body each, in bytes.
-const ANSWER_MAX_BYTES: usize = 16 * 1024;
+use crate::connection::{
+    ANSWER_MAX_BYTES, AnswerTooLong, ConnectionRecord, Connector, ResolveError,
+};
 
 /// How long an answer's body is waited for once its status line has decided. Reading it to the
 /// end is only of use for the connection.
 const BODY_PATIENCE: Duration = Duration::from_millis(100);
 
-/// How long a connection is kept without use. Common servers close theirs after 60 s or more.
+/// How long a connection is kept without use. Servers close theirs after 5 s (Node.js) to 75 s
+/// (nginx), and one that was closed unnoticed is replaced at once, so this only bounds how many
+/// are kept.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(50);
+
+/// How many connections are open before further ones are not kept after use. Each costs memory
+/// and one of the 1024 file descriptors that Lambda gives.
+const KEPT_CONNECTIONS: usize = 100;
 
 /// How long connecting may take, of the attempt's own time.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -46,6 +51,8 @@ pub(crate) struct Poster {
     pooled: HttpClient,
     /// Always connects anew.
     fresh: HttpClient,
+    /// What both connect with.
+    connector: Connector,
 }
 
 /// How a POST ended.
@@ -55,6 +62,8 @@ pub(crate) struct Posted {
     pub outcome: Outcome,
     /// What went wrong, for a person, if nothing was answered. Holds no part of the url.
     pub error: Option<String>,
+    /// How long it took from the beginning to the status line, or to the failure.
+    pub elapsed: Duration,
 }
 
 impl Posted {
@@ -83,8 +92,12 @@ impl Poster {
             .pool_idle_timeout(IDLE_TIMEOUT)
             .http1_max_buf_size(ANSWER_MAX_BYTES);
         let pooled = builder.build(connector.clone());
-        let fresh = builder.pool_max_idle_per_host(0).build(connector);
-        Ok(Self { pooled, fresh })
+        let fresh = builder.pool_max_idle_per_host(0).build(connector.clone());
+        Ok(Self {
+            pooled,
+            fresh,
+            connector,
+        })
     }
 
     /// POSTs `body` to `uri`. Connecting, sending and the status line together may take `limit`.
@@ -95,26 +108,31 @@ impl Poster {
         body: Bytes,
         limit: Duration,
     ) -> Posted {
-        let deadline = Instant::now() + limit;
+        let began = Instant::now();
+        let deadline = began + limit;
         let exchange = self.exchange(uri, signed_headers, body);
-        let response = match tokio::time::timeout_at(deadline, exchange).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => return failed(&error),
-            Err(_) => {
-                return Posted {
-                    outcome: Outcome::without_answer(Failure::Timeout),
-                    error: Some(format!("no answer within {} ms", limit.as_millis())),
-                };
+        let result = tokio::time::timeout_at(deadline, exchange).await;
+        let elapsed = began.elapsed();
+        let (outcome, error) = match result {
+            Ok(Ok(response)) => {
+                let status = response.status().as_u16();
+                let outcome = Outcome::of_response(status, retry_after(response.headers()));
+                finish(response, deadline).await;
+                (outcome, None)
             }
+            Ok(Err(error)) => {
+                let (outcome, text) = failed(&error);
+                (outcome, Some(text))
+            }
+            Err(_) => (
+                Outcome::without_answer(Failure::Timeout),
+                Some(format!("no answer within {} ms", limit.as_millis())),
+            ),
         };
-        let outcome =
-            Outcome::of_response(response.status().as_u16(), retry_after(response.headers()));
-        let patience = deadline.min(Instant::now() + BODY_PATIENCE);
-        // Whatever comes of the body, the status line has decided.
-        let _ = tokio::time::timeout_at(patience, finish(response)).await;
         Posted {
             outcome,
-            error: None,
+            error,
+            elapsed,
         }
     }
 
@@ -136,17 +154,30 @@ impl Poster {
             headers.insert(USER_AGENT, USER_AGENT_VALUE);
             request
         };
-        match self.pooled.request(request()).await {
-            Err(error) if record_of(&error).is_some_and(|record| record.was_idle_until_now()) => {
-                self.fresh.request(request()).await
+        let client = if self.connector.open_connections() < KEPT_CONNECTIONS {
+            &self.pooled
+        } else {
+            &self.fresh
+        };
+        let began = Instant::now();
+        let response = match client.request(request()).await {
+            Err(error)
+                if connection_of(&error)
+                    .is_some_and(|connection| connection.was_idle_from(began)) =>
+            {
+                self.fresh.request(request()).await?
             }
-            result => result,
+            result => result?,
+        };
+        if let Some(connection) = response.extensions().get::<ConnectionRecord>() {
+            connection.answer_began();
         }
+        Ok(response)
     }
 }
 
 /// The record of the connection on which an error occurred.
-fn record_of(error: &ClientError) -> Option<ConnectionRecord> {
+fn connection_of(error: &ClientError) -> Option<ConnectionRecord> {
     let mut extensions = hyper::http::Extensions::new();
     error.connect_info()?.get_extras(&mut extensions);
     extensions.remove()
@@ -162,28 +193,15 @@ fn retry_after(headers: &HeaderMap) -> Option<RetryAfter> {
         .max_by_key(|retry_after| retry_after.seconds_from(now))
 }
 
-/// Reads an answer's body to its end, so that the connection can be used again, but never more
-/// than [`ANSWER_MAX_BYTES`]: a longer one costs the connection.
-async fn finish(response: Response<Incoming>) {
-    let (parts, mut body) = response.into_parts();
-    let mut bytes = 0;
-    while !body.is_end_stream() {
-        match body.frame().await {
-            Some(Ok(frame)) => bytes += frame.data_ref().map_or(0, Bytes::len),
-            Some(Err(_)) => return,
-            None => break,
-        }
-        if bytes > ANSWER_MAX_BYTES {
-            return;
-        }
-    }
-    if let Some(record) = parts.extensions.get::<ConnectionRecord>() {
-        record.answer_ended();
-    }
+/// Reads what is left of an answer, so that the connection can be used again. Whatever comes of
+/// it, the status line has decided.
+async fn finish(response: Response<Incoming>, deadline: Instant) {
+    let patience = deadline.min(Instant::now() + BODY_PATIENCE);
+    let _ = tokio::time::timeout_at(patience, response.into_body().collect()).await;
 }
 
 /// What an exchange without an answer means.
-fn failed(error: &ClientError) -> Posted {
+fn failed(error: &ClientError) -> (Outcome, String) {
     let mut failure = if error.is_connect() {
         Failure::Connect
     } else {
@@ -193,18 +211,16 @@ fn failed(error: &ClientError) -> Posted {
     let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
     while let Some(error) = cause {
         if let Some(blocked) = error.downcast_ref::<EndpointError>() {
-            return Posted {
-                outcome: Outcome::Blocked(blocked.clone()),
-                error: Some(blocked.to_string()),
-            };
+            return (Outcome::Blocked(blocked.clone()), blocked.to_string());
         }
         if error.is::<ResolveError>() {
             failure = Failure::Dns;
         } else if error.is::<rustls::Error>() {
             failure = Failure::Tls;
-        } else if error
-            .downcast_ref::<hyper::Error>()
-            .is_some_and(|error| error.is_parse())
+        } else if error.is::<AnswerTooLong>()
+            || error
+                .downcast_ref::<hyper::Error>()
+                .is_some_and(hyper::Error::is_parse)
         {
             failure = Failure::Protocol;
         }
@@ -217,10 +233,10 @@ fn failed(error: &ClientError) -> Posted {
         }
         cause = inner(error).or_else(|| error.source());
     }
-    Posted {
-        outcome: Outcome::without_answer(failure),
-        error: Some(text.chars().take(ERROR_MAX_CHARS).collect()),
-    }
+    (
+        Outcome::without_answer(failure),
+        text.chars().take(ERROR_MAX_CHARS).collect(),
+    )
 }
 
 /// The error inside an `io::Error`, which its `source()` passes over.

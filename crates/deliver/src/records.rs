@@ -5,6 +5,7 @@
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use webhooks_core::json::{self, JsonError};
 
 /// What is needed of one SQS record. Each field is `None` if it is missing or has another type.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -22,7 +23,7 @@ pub(crate) struct Record {
 /// The invocation was not for a batch of SQS messages.
 #[derive(Debug, thiserror::Error)]
 #[error("not an SQS event: {0}")]
-pub struct NotAnSqsEvent(#[from] serde_json::Error);
+pub struct NotAnSqsEvent(#[from] JsonError);
 
 /// Reads the records of an event.
 ///
@@ -34,11 +35,11 @@ pub(crate) fn parse(event: &str) -> Result<Vec<Record>, NotAnSqsEvent> {
         #[serde(borrow, rename = "Records")]
         records: Vec<&'a RawValue>,
     }
-    let event: SqsEvent<'_> = serde_json::from_str(event)?;
+    let event: SqsEvent<'_> = json::object(event)?;
     Ok(event.records.into_iter().map(parse_record).collect())
 }
 
-fn parse_record(json: &RawValue) -> Record {
+fn parse_record(record: &RawValue) -> Record {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Fields<'a> {
@@ -56,12 +57,12 @@ fn parse_record(json: &RawValue) -> Record {
         #[serde(borrow, rename = "ApproximateReceiveCount")]
         receive_count: Option<&'a RawValue>,
     }
-    let Ok(fields) = serde_json::from_str::<Fields<'_>>(json.get()) else {
+    let Ok(fields) = json::object::<Fields<'_>>(record.get()) else {
         return Record::default();
     };
     let receive_count = fields
         .attributes
-        .and_then(|attributes| serde_json::from_str::<Attributes<'_>>(attributes.get()).ok())
+        .and_then(|attributes| json::object::<Attributes<'_>>(attributes.get()).ok())
         .and_then(|attributes| text(attributes.receive_count))
         .and_then(|count| count.parse().ok());
     Record {
@@ -90,6 +91,7 @@ mod tests {
                 {"messageId":"","attributes":null},
                 "text",
                 null,
+                ["m5","r5","{}",{"ApproximateReceiveCount":"1"}],
                 {"messageId":"m2","messageId":"m3"},
                 {"messageId":"m4","body":"x\ud83d\ude00\u0000","attributes":{"ApproximateReceiveCount":"99999999999"}}
             ]}"#,
@@ -104,6 +106,7 @@ mod tests {
                     body: Some("{}".into()),
                     receive_count: Some(3),
                 },
+                Record::default(),
                 Record::default(),
                 Record::default(),
                 Record::default(),
@@ -124,6 +127,7 @@ mod tests {
             "{}",
             "null",
             "[]",
+            "[[]]",
             r#"{"Records":null}"#,
             r#"{"Records":{}}"#,
             r#"{"key1":"value1"}"#,

@@ -10,11 +10,14 @@ use std::time::{Duration, SystemTime};
 
 use aws_config::SdkConfig;
 use aws_sdk_ssm::Client;
-use aws_sdk_ssm::error::{DisplayErrorContext, ProvideErrorMetadata as _, SdkError};
+use aws_sdk_ssm::error::{ProvideErrorMetadata as _, SdkError};
+use aws_sdk_ssm::operation::get_parameters::builders::GetParametersFluentBuilder;
 use aws_sdk_ssm::operation::get_parameters::{GetParametersError, GetParametersOutput};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use webhooks_core::identity::SubscriberId;
 use webhooks_core::secret::{SecretError, SigningSecrets};
+use webhooks_shell::aws;
 
 /// How long a secret is used before SSM is asked again. Each is kept for a random part of it
 /// between four fifths and all, so that environments started together do not ask together.
@@ -24,11 +27,15 @@ const FRESH: Duration = Duration::from_secs(300);
 /// missed for that long, which the old secret's overlap has to cover.
 const STALE: Duration = Duration::from_secs(1800);
 
+/// How long SSM is not asked again after it had no usable secret, or no answer: a subscriber
+/// without a secret must not use up the account's requests.
+const ASK_AGAIN: Duration = Duration::from_secs(15);
+
 /// `GetParameters` takes ten names.
 const NAMES_PER_CALL: usize = 10;
 
 /// Why there is no secret to sign with.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SecretUnavailable {
     /// SSM has no such parameter.
     #[error("there is no parameter {0}")]
@@ -39,9 +46,6 @@ pub(crate) enum SecretUnavailable {
     /// SSM could not be asked, or refused.
     #[error("parameter {0} can not be read: {1}")]
     Unreadable(String, String),
-    /// The batch had no time left to ask.
-    #[error("parameter {0} could not be read in time")]
-    OutOfTime(String),
 }
 
 /// What is known about a subscriber's secret.
@@ -55,8 +59,10 @@ pub(crate) struct SecretCache {
 }
 
 struct Kept {
-    secrets: Arc<SigningSecrets>,
+    result: SecretResult,
+    /// Until when it is used without asking.
     fresh_until: SystemTime,
+    /// Until when it is used if asking fails.
     usable_until: SystemTime,
 }
 
@@ -70,29 +76,32 @@ impl SecretCache {
     }
 
     /// The name of a subscriber's parameter.
-    pub(crate) fn parameter_name(&self, subscriber: &SubscriberId) -> String {
+    fn parameter_name(&self, subscriber: &SubscriberId) -> String {
         format!("/{}/{subscriber}/signing-secret", self.prefix)
     }
 
-    /// The secrets of these subscribers, from the cache where they are fresh. `now` is the wall
-    /// clock: a monotonic one may stand still while Lambda freezes the environment.
-    pub(crate) async fn read(
+    /// What is known without asking; `None` if SSM is to be asked. `now` is the wall clock: a
+    /// monotonic one may stand still while Lambda freezes the environment.
+    pub(crate) fn known(&self, subscriber: &SubscriberId, now: SystemTime) -> Option<SecretResult> {
+        self.lock()
+            .get(subscriber)
+            .filter(|kept| kept.fresh_until > now)
+            .map(|kept| kept.result.clone())
+    }
+
+    /// Asks SSM for the secrets of these subscribers, until `deadline`.
+    pub(crate) async fn ask(
         &self,
         subscribers: Vec<SubscriberId>,
         now: SystemTime,
+        deadline: Instant,
     ) -> HashMap<SubscriberId, SecretResult> {
         let mut results = HashMap::with_capacity(subscribers.len());
-        let mut wanted = Vec::new();
-        for subscriber in subscribers {
-            match self.kept(&subscriber, |kept| kept.fresh_until > now) {
-                Some(secrets) => {
-                    results.insert(subscriber, Ok(secrets));
-                }
-                None => wanted.push(subscriber),
-            }
-        }
-        for chunk in wanted.chunks(NAMES_PER_CALL) {
-            for (subscriber, result) in self.fetch(chunk).await {
+        for chunk in subscribers.chunks(NAMES_PER_CALL) {
+            let answers = tokio::time::timeout_at(deadline, self.fetch(chunk))
+                .await
+                .unwrap_or_else(|_| self.unreadable(chunk, "SSM did not answer in time"));
+            for (subscriber, result) in answers {
                 let result = self.settle(&subscriber, result, now);
                 results.insert(subscriber, result);
             }
@@ -100,46 +109,46 @@ impl SecretCache {
         results
     }
 
-    /// Keeps what was read; falls back to what was kept where nothing could be read.
+    /// Keeps what was learned, and falls back to what was kept where SSM could not be asked.
     fn settle(
         &self,
         subscriber: &SubscriberId,
-        result: SecretResult,
+        learned: SecretResult,
         now: SystemTime,
     ) -> SecretResult {
-        match result {
-            Ok(secrets) => {
-                let fresh_for = FRESH.mul_f64(1.0 - 0.2 * rand::random::<f64>());
-                self.lock().insert(
-                    subscriber.clone(),
-                    Kept {
-                        secrets: Arc::clone(&secrets),
-                        fresh_until: now + fresh_for,
-                        usable_until: now + STALE,
-                    },
-                );
-                Ok(secrets)
-            }
-            Err(error @ (SecretUnavailable::Unreadable(..) | SecretUnavailable::OutOfTime(_))) => {
-                match self.kept(subscriber, |kept| kept.usable_until > now) {
-                    Some(secrets) => {
-                        tracing::warn!(%error, subscriberId = %subscriber, "secret.stale");
-                        Ok(secrets)
-                    }
-                    None => Err(error),
+        let mut cache = self.lock();
+        let stale = cache
+            .get(subscriber)
+            .filter(|kept| kept.usable_until > now && kept.result.is_ok());
+        let kept = match (learned, stale) {
+            (Ok(secrets), _) => Kept {
+                result: Ok(secrets),
+                fresh_until: now + FRESH.mul_f64(1.0 - 0.2 * rand::random::<f64>()),
+                usable_until: now + STALE,
+            },
+            (Err(error @ SecretUnavailable::Unreadable(..)), Some(stale)) => {
+                tracing::warn!(%error, subscriberId = %subscriber, "secret.stale");
+                Kept {
+                    result: stale.result.clone(),
+                    fresh_until: now + ASK_AGAIN,
+                    usable_until: stale.usable_until,
                 }
             }
-            // A parameter that was deleted or broken on purpose must not be signed with from memory.
-            Err(error @ (SecretUnavailable::Missing(_) | SecretUnavailable::Broken(..))) => {
-                self.lock().remove(subscriber);
-                Err(error)
-            }
-        }
+            // A parameter that was deleted or broken must not be signed with from memory.
+            (Err(error), _) => Kept {
+                result: Err(error),
+                fresh_until: now + ASK_AGAIN,
+                usable_until: now,
+            },
+        };
+        let result = kept.result.clone();
+        cache.insert(subscriber.clone(), kept);
+        result
     }
 
     /// Asks SSM for up to ten secrets.
     async fn fetch(&self, subscribers: &[SubscriberId]) -> Vec<(SubscriberId, SecretResult)> {
-        match self.get(subscribers).await {
+        match self.call(subscribers).send().await {
             Ok(answer) => self.read_answer(subscribers, &answer),
             // One name that we may not read, or whose key is disabled, makes SSM refuse them all.
             Err(error) if subscribers.len() > 1 && is_refusal(&error) => {
@@ -150,23 +159,20 @@ impl SecretCache {
                     single.spawn(async move { (subscriber, call.send().await) });
                 }
                 let mut results = Vec::with_capacity(subscribers.len());
-                for (subscriber, answer) in single.join_all().await {
+                while let Some(Ok((subscriber, answer))) = single.join_next().await {
                     let one = std::slice::from_ref(&subscriber);
                     results.extend(match answer {
                         Ok(answer) => self.read_answer(one, &answer),
-                        Err(error) => self.unreadable(one, &error),
+                        Err(error) => self.unreadable(one, &aws::describe(&error)),
                     });
                 }
                 results
             }
-            Err(error) => self.unreadable(subscribers, &error),
+            Err(error) => self.unreadable(subscribers, &aws::describe(&error)),
         }
     }
 
-    fn call(
-        &self,
-        subscribers: &[SubscriberId],
-    ) -> aws_sdk_ssm::operation::get_parameters::builders::GetParametersFluentBuilder {
+    fn call(&self, subscribers: &[SubscriberId]) -> GetParametersFluentBuilder {
         let names = subscribers
             .iter()
             .map(|subscriber| self.parameter_name(subscriber))
@@ -176,13 +182,6 @@ impl SecretCache {
             .set_names(Some(names))
             // Without it SSM answers with the ciphertext, which looks like a secret.
             .with_decryption(true)
-    }
-
-    async fn get(
-        &self,
-        subscribers: &[SubscriberId],
-    ) -> Result<GetParametersOutput, SdkError<GetParametersError>> {
-        self.call(subscribers).send().await
     }
 
     fn read_answer(
@@ -212,39 +211,16 @@ impl SecretCache {
     fn unreadable(
         &self,
         subscribers: &[SubscriberId],
-        error: &SdkError<GetParametersError>,
+        cause: &str,
     ) -> Vec<(SubscriberId, SecretResult)> {
-        let cause = DisplayErrorContext(error).to_string();
         subscribers
             .iter()
             .map(|subscriber| {
                 let name = self.parameter_name(subscriber);
-                let error = SecretUnavailable::Unreadable(name, cause.clone());
+                let error = SecretUnavailable::Unreadable(name, cause.to_owned());
                 (subscriber.clone(), Err(error))
             })
             .collect()
-    }
-
-    /// What is kept for a subscriber, whatever its age within [`STALE`]; for a batch that had no
-    /// time to ask.
-    pub(crate) fn without_asking(
-        &self,
-        subscriber: &SubscriberId,
-        now: SystemTime,
-    ) -> SecretResult {
-        let error = SecretUnavailable::OutOfTime(self.parameter_name(subscriber));
-        self.settle(subscriber, Err(error), now)
-    }
-
-    fn kept(
-        &self,
-        subscriber: &SubscriberId,
-        usable: impl FnOnce(&Kept) -> bool,
-    ) -> Option<Arc<SigningSecrets>> {
-        self.lock()
-            .get(subscriber)
-            .filter(|kept| usable(kept))
-            .map(|kept| Arc::clone(&kept.secrets))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<SubscriberId, Kept>> {
@@ -263,4 +239,133 @@ fn is_refusal(error: &SdkError<GetParametersError>) -> bool {
         && !error
             .code()
             .is_some_and(|code| code.contains("Throttl") || code == "TooManyRequestsException")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S1: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    const S2: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn cache() -> SecretCache {
+        let config = SdkConfig::builder()
+            .behavior_version(aws_config::BehaviorVersion::latest())
+            .build();
+        SecretCache::new(&config, "webhooks".into())
+    }
+
+    fn learned(value: &str) -> SecretResult {
+        Ok(Arc::new(SigningSecrets::parse(value).unwrap()))
+    }
+
+    fn throttled() -> SecretResult {
+        Err(SecretUnavailable::Unreadable(
+            "/p".into(),
+            "throttled".into(),
+        ))
+    }
+
+    fn signature(result: &SecretResult, now: SystemTime) -> Option<String> {
+        webhooks_core::signature::sign(result.as_ref().ok()?, "msg_1", 1, b"{}", now)
+    }
+
+    #[test]
+    fn a_secret_is_fresh_for_four_to_five_minutes_and_then_a_rotation_is_seen() {
+        let (cache, subscriber, now) = (
+            cache(),
+            SubscriberId::parse("s").unwrap(),
+            SystemTime::now(),
+        );
+        assert!(cache.known(&subscriber, now).is_none());
+        cache.settle(&subscriber, learned(S1), now).unwrap();
+        let almost = now + Duration::from_secs(240) - SECOND;
+        assert_eq!(
+            signature(&cache.known(&subscriber, almost).unwrap(), now),
+            signature(&learned(S1), now)
+        );
+        let later = now + FRESH;
+        assert!(cache.known(&subscriber, later).is_none());
+        cache.settle(&subscriber, learned(S2), later).unwrap();
+        assert_eq!(
+            signature(&cache.known(&subscriber, later).unwrap(), now),
+            signature(&learned(S2), now)
+        );
+    }
+
+    #[test]
+    fn while_ssm_can_not_be_asked_a_kept_secret_serves_for_half_an_hour_at_most() {
+        let (cache, subscriber, now) = (
+            cache(),
+            SubscriberId::parse("s").unwrap(),
+            SystemTime::now(),
+        );
+        cache.settle(&subscriber, learned(S1), now).unwrap();
+        let later = now + FRESH;
+        assert!(cache.settle(&subscriber, throttled(), later).is_ok());
+        assert!(
+            cache
+                .known(&subscriber, later + ASK_AGAIN - SECOND)
+                .is_some()
+        );
+        assert!(cache.known(&subscriber, later + ASK_AGAIN).is_none());
+        assert!(
+            cache
+                .settle(&subscriber, throttled(), now + STALE - SECOND)
+                .is_ok()
+        );
+        assert_eq!(
+            cache
+                .settle(&subscriber, throttled(), now + STALE)
+                .unwrap_err(),
+            throttled().unwrap_err()
+        );
+    }
+
+    #[test]
+    fn a_secret_that_was_deleted_or_broken_is_not_signed_with_from_memory() {
+        for error in [
+            SecretUnavailable::Missing("/p".into()),
+            SecretUnavailable::Broken("/p".into(), SecretError::Empty),
+        ] {
+            let (cache, subscriber, now) = (
+                cache(),
+                SubscriberId::parse("s").unwrap(),
+                SystemTime::now(),
+            );
+            cache.settle(&subscriber, learned(S1), now).unwrap();
+            let later = now + FRESH;
+            assert_eq!(
+                cache
+                    .settle(&subscriber, Err(error.clone()), later)
+                    .unwrap_err(),
+                error
+            );
+            assert_eq!(cache.known(&subscriber, later).unwrap().unwrap_err(), error);
+            assert!(
+                cache
+                    .settle(&subscriber, throttled(), later + ASK_AGAIN)
+                    .is_err()
+            );
+        }
+    }
+
+    #[test]
+    fn a_missing_secret_is_asked_for_again_after_a_short_while() {
+        let (cache, subscriber, now) = (
+            cache(),
+            SubscriberId::parse("s").unwrap(),
+            SystemTime::now(),
+        );
+        let missing = SecretUnavailable::Missing("/p".into());
+        cache.settle(&subscriber, Err(missing), now).unwrap_err();
+        assert!(
+            cache
+                .known(&subscriber, now + ASK_AGAIN - SECOND)
+                .unwrap()
+                .is_err()
+        );
+        assert!(cache.known(&subscriber, now + ASK_AGAIN).is_none());
+    }
 }

@@ -5,12 +5,12 @@ use std::time::{Duration, SystemTime};
 
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::error::{DisplayErrorContext, SdkError};
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::primitives::{DateTime, DateTimeFormat};
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
 use webhooks_core::identity::SubscriberId;
-use webhooks_core::subscription::{Attribute, Row, RowError, Subscription};
+use webhooks_core::subscription::{Row, RowError, Subscription};
+use webhooks_shell::{aws, time};
 
 /// `BatchGetItem` takes a hundred keys.
 const KEYS_PER_CALL: usize = 100;
@@ -28,8 +28,19 @@ pub(crate) struct SubscriptionKey {
     pub subscriber_id: SubscriberId,
 }
 
-/// What the table says about a key. A key that could not be read is not in the map at all.
-pub(crate) type Found = HashMap<SubscriptionKey, Option<Result<Subscription, RowError>>>;
+/// What the table says about a key.
+#[derive(Clone, Debug)]
+pub(crate) enum Lookup {
+    /// There is a row, and it is a subscription.
+    Subscription(Subscription),
+    /// There is a row, and it is not a subscription.
+    Broken(RowError),
+    /// There is no row.
+    Missing,
+}
+
+/// What the table says. A key that could not be read is not in the map at all.
+pub(crate) type Found = HashMap<SubscriptionKey, Lookup>;
 
 /// What became of a wish to switch a subscription off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +65,7 @@ impl Subscriptions {
         }
     }
 
-    /// Reads rows: `None` for a key without a row. A failure is logged; its keys are left out.
+    /// Reads rows. A failure is logged; its keys are left out.
     pub(crate) async fn read(&self, keys: &HashSet<SubscriptionKey>) -> Found {
         let mut found = Found::with_capacity(keys.len());
         let keys: Vec<&SubscriptionKey> = keys.iter().collect();
@@ -68,8 +79,7 @@ impl Subscriptions {
         let mut waiting = keys.to_vec();
         for round in 0..ROUNDS {
             if round > 0 {
-                let pause = FIRST_PAUSE * 2_u32.pow(round - 1);
-                tokio::time::sleep(pause.mul_f64(0.5 + 0.5 * rand::random::<f64>())).await;
+                time::pause(FIRST_PAUSE, round).await;
             }
             let Some(request) = request(&waiting) else {
                 return;
@@ -83,16 +93,20 @@ impl Subscriptions {
             let answer = match answer {
                 Ok(answer) => answer,
                 Err(error) => {
-                    tracing::error!(error = %DisplayErrorContext(&error), "subscriptions.unreadable");
+                    let error = aws::describe(&error);
+                    tracing::error!(error, "subscriptions.unreadable");
                     return;
                 }
             };
-            let rows: HashMap<SubscriptionKey, Row<'_>> = answer
-                .responses()
-                .into_iter()
-                .flat_map(HashMap::values)
-                .flatten()
-                .filter_map(|item| Some((key_of(item)?, row_of(item))))
+            // Only an answer that speaks of the table can say that a row is not there.
+            let Some(items) = answer.responses().and_then(|tables| tables.values().next()) else {
+                let error = "the answer has no such table";
+                tracing::error!(error, "subscriptions.unreadable");
+                return;
+            };
+            let rows: HashMap<SubscriptionKey, Row<'_>> = items
+                .iter()
+                .filter_map(|item| Some((key_of(item)?, aws::row(item))))
                 .collect();
             let unprocessed: HashSet<SubscriptionKey> = answer
                 .unprocessed_keys()
@@ -104,8 +118,12 @@ impl Subscriptions {
             waiting.retain(|key| {
                 let wait = unprocessed.contains(key);
                 if !wait {
-                    let subscription = rows.get(key).map(|row| Subscription::from_row(*row));
-                    found.insert((*key).clone(), subscription);
+                    let lookup = match rows.get(key).map(|row| Subscription::from_row(*row)) {
+                        Some(Ok(subscription)) => Lookup::Subscription(subscription),
+                        Some(Err(error)) => Lookup::Broken(error),
+                        None => Lookup::Missing,
+                    };
+                    found.insert((*key).clone(), lookup);
                 }
                 wait
             });
@@ -126,7 +144,7 @@ impl Subscriptions {
         key: &SubscriptionKey,
         url: &str,
         now: SystemTime,
-    ) -> Result<Disabled, Box<SdkError<UpdateItemError>>> {
+    ) -> Result<Disabled, String> {
         let at = DateTime::from_secs(
             now.duration_since(SystemTime::UNIX_EPOCH)
                 .map_or(0, |since| {
@@ -163,7 +181,7 @@ impl Subscriptions {
             {
                 Ok(Disabled::Superseded)
             }
-            Err(error) => Err(Box::new(error)),
+            Err(error) => Err(aws::describe(&error)),
         }
     }
 }
@@ -171,6 +189,8 @@ impl Subscriptions {
 fn request(keys: &[&SubscriptionKey]) -> Option<KeysAndAttributes> {
     KeysAndAttributes::builder()
         .set_keys(Some(keys.iter().map(|key| key_attributes(key)).collect()))
+        // A row that was written just before the event must not be taken for one that is not there.
+        .consistent_read(true)
         // `url` is a reserved word.
         .projection_expression("eventType, subscriberId, #url, enabled")
         .expression_attribute_names("#url", "url")
@@ -198,19 +218,4 @@ fn key_of(item: &HashMap<String, AttributeValue>) -> Option<SubscriptionKey> {
         event_type: text("eventType")?.clone(),
         subscriber_id: SubscriberId::parse(text("subscriberId")?).ok()?,
     })
-}
-
-fn row_of(item: &HashMap<String, AttributeValue>) -> Row<'_> {
-    let attribute = |name: &str| {
-        item.get(name).map(|value| match value {
-            AttributeValue::S(text) => Attribute::Text(text),
-            AttributeValue::Bool(flag) => Attribute::Flag(*flag),
-            _ => Attribute::Other,
-        })
-    };
-    Row {
-        subscriber_id: attribute("subscriberId"),
-        url: attribute("url"),
-        enabled: attribute("enabled"),
-    }
 }

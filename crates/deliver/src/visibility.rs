@@ -6,14 +6,15 @@
 
 use aws_config::SdkConfig;
 use aws_sdk_sqs::Client;
-use aws_sdk_sqs::error::{DisplayErrorContext, ProvideErrorMetadata as _};
-use aws_sdk_sqs::types::ChangeMessageVisibilityBatchRequestEntry;
+use aws_sdk_sqs::types::{BatchResultErrorEntry, ChangeMessageVisibilityBatchRequestEntry};
+use webhooks_shell::aws;
 
 /// `ChangeMessageVisibilityBatch` takes ten entries.
 const ENTRIES_PER_CALL: usize = 10;
 
-/// The code SQS answers with when a message would be hidden for more than 12 h in all.
-const OVER_THE_LIMIT: &str = "InvalidParameterValue";
+/// By how much a delay is shortened that SQS finds too long, in seconds. How long the message has
+/// been in hand beyond the queue's visibility timeout is only known to SQS.
+const SHORTER_BY: u32 = 600;
 
 /// A wish to see a message again.
 #[derive(Clone, Debug)]
@@ -57,8 +58,8 @@ impl Queue {
         }
     }
 
-    /// One call. Gives what may be tried once more, with half of the delay where SQS found it too
-    /// long: how long the message has been in hand is only known to SQS.
+    /// One call. Gives what may be tried once more, with a shorter delay where SQS found it too
+    /// long.
     async fn change_once(&self, wishes: &[Visibility]) -> Vec<Visibility> {
         let entries = wishes
             .iter()
@@ -84,8 +85,7 @@ impl Queue {
             Ok(answer) => answer,
             Err(error) => {
                 tracing::error!(
-                    code = error.code(),
-                    error = %DisplayErrorContext(&error),
+                    error = aws::describe(&error),
                     messages = wishes.len(),
                     "visibility.call_failed"
                 );
@@ -105,10 +105,9 @@ impl Queue {
                     error = failure.message(),
                     "visibility.refused"
                 );
-                let too_long = failure.code().contains(OVER_THE_LIMIT);
                 Some(Visibility {
-                    seconds: if too_long {
-                        wish.seconds / 2
+                    seconds: if is_too_long(failure) {
+                        wish.seconds.saturating_sub(SHORTER_BY)
                     } else {
                         wish.seconds
                     },
@@ -117,4 +116,12 @@ impl Queue {
             })
             .collect()
     }
+}
+
+/// Whether a message would be hidden for more than 12 h in all. Other refusals, such as that of a
+/// message which is not in flight any more, have the same code.
+fn is_too_long(failure: &BatchResultErrorEntry) -> bool {
+    failure
+        .message()
+        .is_some_and(|message| message.contains("beyond the limit"))
 }

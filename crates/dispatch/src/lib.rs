@@ -9,8 +9,6 @@ mod config;
 mod sender;
 mod subscriptions;
 
-use std::time::SystemTime;
-
 use aws_config::SdkConfig;
 use lambda_runtime::{Context, Diagnostic};
 use serde_json::value::RawValue;
@@ -19,12 +17,14 @@ use tokio::time::Instant;
 use webhooks_core::event::{Event, EventError};
 use webhooks_core::identity::webhook_id;
 use webhooks_core::job::Job;
+use webhooks_core::json::JsonError;
 use webhooks_core::packing::{Packed, Packer};
 use webhooks_core::subscription::Subscription;
+use webhooks_shell::time;
 
 pub use config::Config;
 use sender::Sender;
-use subscriptions::Subscriptions;
+use subscriptions::{Subscriptions, read_row};
 
 /// How many `SendMessageBatch` calls are under way at once. Each may carry 1 MiB.
 const BATCHES_IN_FLIGHT: usize = 8;
@@ -47,7 +47,10 @@ pub enum DispatchError {
     Event(#[from] EventError),
     /// A body or job could not be written as JSON.
     #[error("cannot write a job: {0}")]
-    Json(#[from] serde_json::Error),
+    Json(#[from] JsonError),
+    /// The invocation's time was over before all subscriptions were read.
+    #[error("the subscriptions could not be read in time")]
+    OutOfTime,
     /// The subscriptions could not be read to the end.
     #[error("cannot read the subscriptions: {0}")]
     Subscriptions(#[from] subscriptions::ReadError),
@@ -98,11 +101,8 @@ impl Dispatch {
         payload: Box<RawValue>,
         context: Context,
     ) -> Result<(), DispatchError> {
-        let time_left = context
-            .deadline()
-            .duration_since(SystemTime::now())
-            .unwrap_or_default();
-        let deadline = Instant::now() + time_left.saturating_sub(MARGIN);
+        let end = time::end_of(&context);
+        let deadline = end.checked_sub(MARGIN).unwrap_or(end);
         let result = self.fan_out(payload.get(), deadline).await;
         if let Err(error) = &result {
             tracing::error!(%error, requestId = context.request_id, "event.failed");
@@ -113,48 +113,17 @@ impl Dispatch {
     async fn fan_out(&self, json: &str, deadline: Instant) -> Result<(), DispatchError> {
         let event = Event::parse(json)?;
         let body = event.freeze_body()?;
-        let mut tally = Tally::default();
-        let mut packer = Packer::default();
-        let mut in_flight = JoinSet::new();
-        let mut pages = self.subscriptions.of_type(&event.event_type);
-        let read = loop {
-            match pages.next().await {
-                Ok(None) => break Ok(()),
-                Err(error) => break Err(error),
-                Ok(Some(rows)) => {
-                    for row in &rows {
-                        let Some(subscription) = subscriptions::read_row(row, &event, &mut tally)
-                        else {
-                            continue;
-                        };
-                        tally.jobs += 1;
-                        let message = job(&event, &body, &subscription)?;
-                        match packer.push(message) {
-                            Ok(None) => {}
-                            Ok(Some(batch)) => {
-                                self.send(batch, deadline, &mut in_flight, &mut tally).await;
-                            }
-                            Err(error) => {
-                                tally.unsent += 1;
-                                tracing::error!(
-                                    %error,
-                                    eventId = %event.id,
-                                    eventType = %event.event_type,
-                                    subscriberId = %subscription.subscriber_id,
-                                    "job.too_large"
-                                );
-                            }
-                        }
-                    }
-                }
-            }
+        let mut fan_out = FanOut {
+            sender: &self.sender,
+            deadline,
+            packer: Packer::default(),
+            in_flight: JoinSet::new(),
+            tally: Tally::default(),
         };
-        if let Some(batch) = packer.finish() {
-            self.send(batch, deadline, &mut in_flight, &mut tally).await;
-        }
-        while let Some(sent) = in_flight.join_next().await {
-            tally.count(sent);
-        }
+        // What was packed goes out even if the rest can not be read: every job that is sent now
+        // comes early, and the next run sends it again with the same id.
+        let read = self.read_and_pack(&event, &body, &mut fan_out).await;
+        let tally = fan_out.finish().await;
         read?;
         tracing::info!(
             eventId = %event.id,
@@ -174,22 +143,69 @@ impl Dispatch {
         }
     }
 
-    /// Starts sending a batch, once fewer than [`BATCHES_IN_FLIGHT`] are under way.
-    async fn send(
+    async fn read_and_pack(
         &self,
-        batch: Vec<Packed>,
-        deadline: Instant,
-        in_flight: &mut JoinSet<usize>,
-        tally: &mut Tally,
-    ) {
-        if in_flight.len() >= BATCHES_IN_FLIGHT
-            && let Some(sent) = in_flight.join_next().await
+        event: &Event<'_>,
+        body: &RawValue,
+        fan_out: &mut FanOut<'_>,
+    ) -> Result<(), DispatchError> {
+        let mut pages = self.subscriptions.of_type(&event.event_type);
+        while let Some(rows) = tokio::time::timeout_at(fan_out.deadline, pages.next())
+            .await
+            .map_err(|_| DispatchError::OutOfTime)??
         {
-            tally.count(sent);
+            for row in &rows {
+                if let Some(subscription) = read_row(row, event, &mut fan_out.tally) {
+                    let message = job(event, body, &subscription)?;
+                    fan_out.add(event, message).await;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The jobs of one event on their way to the queue.
+struct FanOut<'a> {
+    sender: &'a Sender,
+    deadline: Instant,
+    packer: Packer,
+    in_flight: JoinSet<usize>,
+    tally: Tally,
+}
+
+impl FanOut<'_> {
+    /// Takes a job, and sends a batch if one is full.
+    async fn add(&mut self, event: &Event<'_>, message: Packed) {
+        self.tally.jobs += 1;
+        let subscriber = message.group.clone();
+        match self.packer.push(message) {
+            Ok(None) => {}
+            Ok(Some(batch)) => self.send(batch).await,
+            Err(error) => {
+                self.tally.unsent += 1;
+                tracing::error!(
+                    %error,
+                    eventId = %event.id,
+                    eventType = %event.event_type,
+                    subscriberId = subscriber,
+                    "job.too_large"
+                );
+            }
+        }
+    }
+
+    /// Starts sending a batch, once fewer than [`BATCHES_IN_FLIGHT`] are under way.
+    async fn send(&mut self, batch: Vec<Packed>) {
+        if self.in_flight.len() >= BATCHES_IN_FLIGHT
+            && let Some(sent) = self.in_flight.join_next().await
+        {
+            self.tally.count(sent);
         }
         let sender = self.sender.clone();
+        let deadline = self.deadline;
         let size = batch.len();
-        in_flight.spawn(async move {
+        self.in_flight.spawn(async move {
             tokio::time::timeout_at(deadline, sender.send(batch))
                 .await
                 .unwrap_or_else(|_| {
@@ -197,6 +213,17 @@ impl Dispatch {
                     size
                 })
         });
+    }
+
+    /// Sends what is left and waits for all that is under way.
+    async fn finish(mut self) -> Tally {
+        if let Some(batch) = self.packer.finish() {
+            self.send(batch).await;
+        }
+        while let Some(sent) = self.in_flight.join_next().await {
+            self.tally.count(sent);
+        }
+        self.tally
     }
 }
 
@@ -215,7 +242,7 @@ fn job(
     event: &Event<'_>,
     body: &RawValue,
     subscription: &Subscription,
-) -> Result<Packed, serde_json::Error> {
+) -> Result<Packed, JsonError> {
     let id = webhook_id(&event.id, &subscription.subscriber_id);
     let job = Job::new(
         &id,

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use aws_config::SdkConfig;
 use aws_sdk_sqs::Client;
-use aws_sdk_sqs::error::{DisplayErrorContext, ProvideErrorMetadata as _};
 use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
 use webhooks_core::packing::Packed;
+use webhooks_shell::{aws, time};
 
 /// How often a batch is sent in all, until nothing of it is left.
 const ROUNDS: u32 = 5;
@@ -38,8 +38,7 @@ impl Sender {
         let mut given_up = 0;
         for round in 0..ROUNDS {
             if round > 0 {
-                let pause = FIRST_PAUSE * 2_u32.pow(round - 1);
-                tokio::time::sleep(pause.mul_f64(0.5 + 0.5 * rand::random::<f64>())).await;
+                time::pause(FIRST_PAUSE, round).await;
             }
             let refused = self.send_once(&mut waiting).await;
             given_up += refused;
@@ -78,8 +77,7 @@ impl Sender {
             Ok(answer) => answer,
             Err(error) => {
                 tracing::warn!(
-                    code = error.code(),
-                    error = %DisplayErrorContext(&error),
+                    error = aws::describe(&error),
                     jobs = waiting.len(),
                     "jobs.batch_failed"
                 );

@@ -4,11 +4,10 @@ use std::collections::HashMap;
 
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::error::{DisplayErrorContext, SdkError};
-use aws_sdk_dynamodb::operation::query::QueryError;
 use aws_sdk_dynamodb::types::AttributeValue;
 use webhooks_core::event::Event;
-use webhooks_core::subscription::{Attribute, Row, Subscription};
+use webhooks_core::subscription::{Attribute, Subscription};
+use webhooks_shell::aws;
 
 use crate::Tally;
 
@@ -17,8 +16,8 @@ pub(crate) type Item = HashMap<String, AttributeValue>;
 
 /// A page could not be read, in DynamoDB's words.
 #[derive(Debug, thiserror::Error)]
-#[error("{}", DisplayErrorContext(.0))]
-pub struct ReadError(Box<SdkError<QueryError>>);
+#[error("{0}")]
+pub struct ReadError(String);
 
 /// The subscriptions table.
 pub(crate) struct Subscriptions {
@@ -80,10 +79,12 @@ impl Pages<'_> {
             // `url` is a reserved word.
             .projection_expression("subscriberId, #url, enabled")
             .expression_attribute_names("#url", "url")
+            // A row that was written just before the event must not be missed.
+            .consistent_read(true)
             .set_exclusive_start_key(start)
             .send()
             .await
-            .map_err(|error| ReadError(Box::new(error)))?;
+            .map_err(|error| ReadError(aws::describe(&error)))?;
         if let Some(key) = page.last_evaluated_key
             && !key.is_empty()
         {
@@ -96,12 +97,7 @@ impl Pages<'_> {
 /// The subscription in a row if something is to be sent to it. A row that is not a subscription
 /// is skipped with a log line; it must not stop the others.
 pub(crate) fn read_row(item: &Item, event: &Event<'_>, tally: &mut Tally) -> Option<Subscription> {
-    let attribute = |name: &str| item.get(name).map(attribute);
-    let row = Row {
-        subscriber_id: attribute("subscriberId"),
-        url: attribute("url"),
-        enabled: attribute("enabled"),
-    };
+    let row = aws::row(item);
     match Subscription::from_row(row) {
         Ok(subscription) if subscription.enabled => Some(subscription),
         Ok(_) => {
@@ -110,22 +106,18 @@ pub(crate) fn read_row(item: &Item, event: &Event<'_>, tally: &mut Tally) -> Opt
         }
         Err(error) => {
             tally.skipped += 1;
+            let subscriber_id = match row.subscriber_id {
+                Some(Attribute::Text(text)) => Some(text),
+                Some(Attribute::Flag(_) | Attribute::Other) | None => None,
+            };
             tracing::error!(
                 %error,
                 eventId = %event.id,
                 eventType = %event.event_type,
-                subscriberId = ?row.subscriber_id,
+                subscriberId = subscriber_id,
                 "subscription.broken"
             );
             None
         }
-    }
-}
-
-fn attribute(value: &AttributeValue) -> Attribute<'_> {
-    match value {
-        AttributeValue::S(text) => Attribute::Text(text),
-        AttributeValue::Bool(flag) => Attribute::Flag(*flag),
-        _ => Attribute::Other,
     }
 }

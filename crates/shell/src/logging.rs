@@ -3,18 +3,26 @@
 
 use std::io::Write as _;
 
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// Starts logging at the level of `AWS_LAMBDA_LOG_LEVEL`.
 pub fn init() {
     let level = level(std::env::var("AWS_LAMBDA_LOG_LEVEL").ok().as_deref());
-    tracing_subscriber::fmt()
+    let lines = tracing_subscriber::fmt::layer()
         .json()
         .flatten_event(true)
         .with_current_span(false)
         .with_span_list(false)
-        .with_target(false)
-        .with_max_level(level)
+        .with_target(false);
+    // The runtime logs the error of an invocation once more, and in Rust's own notation.
+    let filter = Targets::new()
+        .with_default(level)
+        .with_target("lambda_runtime", LevelFilter::OFF);
+    tracing_subscriber::registry()
+        .with(lines)
+        .with(filter)
         .init();
 }
 
