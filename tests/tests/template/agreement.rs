@@ -1,0 +1,157 @@
+//! Numbers and names that stand in more than one place.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use webhooks_core::policy::{NAMES, RetryPolicy};
+
+use crate::cloudformation::{Template, number, text_of};
+
+/// What deliver needs of an invocation besides the time of one attempt, in seconds: up to five to
+/// read subscriptions and secrets, one to change visibilities and to answer.
+const TIME_BESIDES_THE_ATTEMPT: u64 = 6;
+
+/// The longest retention that SQS offers, in seconds.
+const LONGEST_RETENTION: u64 = 1_209_600;
+
+/// The template with each retry policy.
+fn with_each_policy() -> Vec<(RetryPolicy, Template)> {
+    let template = Template::read();
+    NAMES
+        .map(|name| {
+            let policy = RetryPolicy::by_name(name).expect("a published policy");
+            (policy, template.clone().with("RetryPolicy", name))
+        })
+        .into()
+}
+
+/// The template with each retry policy and each timeout of deliver.
+fn with_each_policy_and_timeout() -> Vec<(RetryPolicy, Template)> {
+    let timeouts = Template::read().allowed_values("DeliverTimeoutSeconds");
+    let mut all = Vec::new();
+    for (policy, template) in with_each_policy() {
+        for timeout in &timeouts {
+            let template = template.clone().with("DeliverTimeoutSeconds", timeout);
+            all.push((policy.clone(), template));
+        }
+    }
+    all
+}
+
+fn function_timeout(template: &Template) -> u64 {
+    number(&template.properties("DeliverFunction")["Timeout"])
+}
+
+fn visibility_timeout(template: &Template) -> u64 {
+    number(&template.properties("JobsQueue")["VisibilityTimeout"])
+}
+
+fn job_retention(template: &Template) -> u64 {
+    number(&template.properties("JobsQueue")["MessageRetentionPeriod"])
+}
+
+#[test]
+fn the_policies_of_the_code_are_those_of_the_template() {
+    let template = Template::read();
+    let published: BTreeSet<String> = NAMES.map(str::to_owned).into();
+    let allowed = template.allowed_values("RetryPolicy");
+    assert_eq!(allowed.iter().cloned().collect::<BTreeSet<_>>(), published);
+    assert_eq!(allowed.len(), published.len());
+    let map = template.section("Mappings")["RetryPolicies"].as_object();
+    assert_eq!(
+        map.unwrap().keys().cloned().collect::<BTreeSet<_>>(),
+        published
+    );
+    assert_eq!(template.parameters()["RetryPolicy"], "standard");
+}
+
+#[test]
+fn every_timeout_that_may_be_chosen_has_its_visibility() {
+    let template = Template::read();
+    let allowed = template.allowed_values("DeliverTimeoutSeconds").into_iter();
+    let map = template.section("Mappings")["DeliverTimeouts"].as_object();
+    assert_eq!(
+        allowed.collect::<BTreeSet<_>>(),
+        map.unwrap().keys().cloned().collect()
+    );
+}
+
+/// AWS asks for it, so that a throttled batch is not handed out a second time.
+#[test]
+fn a_message_stays_hidden_for_six_times_the_functions_timeout() {
+    for (_, template) in with_each_policy_and_timeout() {
+        let (hidden, timeout) = (visibility_timeout(&template), function_timeout(&template));
+        assert!(hidden >= 6 * timeout, "{hidden} s, {timeout} s");
+    }
+}
+
+#[test]
+fn sqs_hands_a_job_out_as_often_as_the_policy_has_attempts() {
+    for (policy, template) in with_each_policy() {
+        let redrive = &template.properties("JobsQueue")["RedrivePolicy"];
+        let receives = number(&redrive["maxReceiveCount"]);
+        assert_eq!(receives, u64::from(policy.attempts), "{}", policy.name);
+    }
+}
+
+/// Only then is a timeout of the attempt the partner's and not ours.
+#[test]
+fn in_production_an_attempt_has_all_of_its_time() {
+    for (policy, template) in with_each_policy() {
+        let needed = policy.timeout.as_secs() + TIME_BESIDES_THE_ATTEMPT;
+        let timeout = function_timeout(&template);
+        assert!(timeout >= needed, "{}: {timeout} s", policy.name);
+    }
+}
+
+/// Also for a partner that asks for the longest wait again and again.
+#[test]
+fn a_job_outlives_its_schedule_and_a_dead_letter_outlives_a_job() {
+    for (policy, template) in with_each_policy_and_timeout() {
+        let hidden = u32::try_from(visibility_timeout(&template)).unwrap();
+        let policy = policy.for_visibility_timeout(hidden);
+        let delays = 1..policy.attempts;
+        let own: u32 = delays.clone().map(|n| policy.backoff_seconds(n, 1.0)).sum();
+        let asked: u32 = delays.map(|_| policy.longest_delay_seconds).sum();
+        // An attempt that a crash has swallowed costs a visibility timeout.
+        let lost = u64::from(policy.attempts) * visibility_timeout(&template);
+        let schedule = u64::from(own.max(asked)) + lost;
+        let retention = job_retention(&template);
+        assert!(schedule < retention, "{}: {schedule} s", policy.name);
+        let dead = template.properties("DeadLetterQueue");
+        assert_eq!(number(&dead["MessageRetentionPeriod"]), LONGEST_RETENTION);
+        assert!(retention < LONGEST_RETENTION);
+    }
+}
+
+/// A dead letter is as old as the job; the second call must come while there is time to act.
+#[test]
+fn the_age_alarm_leaves_three_days() {
+    for (_, template) in with_each_policy() {
+        let age = number(&template.properties("DeadLettersAgeAlarm")["Threshold"]);
+        let left = LONGEST_RETENTION - job_retention(&template) - age;
+        assert!(left >= 3 * 86_400, "{left} s");
+    }
+}
+
+/// The local stack, and some of CloudFormation, take a bare number where a text is needed.
+#[test]
+fn every_value_of_a_mapping_is_text() {
+    fn assert_text(value: &Value) {
+        match value {
+            Value::Object(fields) => fields.values().for_each(assert_text),
+            other => assert!(other.is_string(), "{other}"),
+        }
+    }
+    assert_text(Template::read().section("Mappings"));
+}
+
+#[test]
+fn the_seams_to_production_are_closed_by_default() {
+    let template = Template::read();
+    let default = |name: &str| text_of(&template.declaration(name)["Default"]);
+    assert_eq!(default("AllowPrivateEndpoints"), "false");
+    assert_eq!(default("RetryTimeScale"), "1");
+    assert_eq!(default("DeliverTimeoutSeconds"), "30");
+    assert_eq!(default("Architecture"), "arm64");
+}
