@@ -15,9 +15,8 @@ use webhooks_core::endpoint::{EndpointError, EndpointRules};
 use webhooks_core::outcome::{Failure, Outcome};
 use webhooks_core::retry_after::RetryAfter;
 
-use crate::connection::{
-    ANSWER_MAX_BYTES, AnswerTooLong, ConnectionRecord, Connector, ResolveError,
-};
+use crate::connection::{Connector, ResolveError};
+use crate::counted::{ANSWER_MAX_BYTES, AnswerTooLong, ConnectionRecord};
 
 /// How long an answer's body is waited for once its status line has decided. Reading it to the
 /// end is only of use for the connection.

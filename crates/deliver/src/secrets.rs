@@ -27,9 +27,11 @@ const FRESH: Duration = Duration::from_secs(300);
 /// missed for that long, which the old secret's overlap has to cover.
 const STALE: Duration = Duration::from_secs(1800);
 
-/// How long SSM is not asked again after it had no usable secret, or no answer: a subscriber
-/// without a secret must not use up the account's requests.
-const ASK_AGAIN: Duration = Duration::from_secs(15);
+/// How long SSM is not asked again, at most, after it had no usable secret or no answer. The first
+/// failure is asked about again at once, since someone may be mending it; with each further one in
+/// a row the pause doubles, since a subscriber without a secret must not use up the account's
+/// requests.
+const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 
 /// `GetParameters` takes ten names.
 const NAMES_PER_CALL: usize = 10;
@@ -60,6 +62,8 @@ pub(crate) struct SecretCache {
 
 struct Kept {
     result: SecretResult,
+    /// How often in a row asking has failed.
+    failures: u32,
     /// Until when it is used without asking.
     fresh_until: SystemTime,
     /// Until when it is used if asking fails.
@@ -117,12 +121,14 @@ impl SecretCache {
         now: SystemTime,
     ) -> SecretResult {
         let mut cache = self.lock();
-        let stale = cache
-            .get(subscriber)
-            .filter(|kept| kept.usable_until > now && kept.result.is_ok());
+        let before = cache.get(subscriber);
+        let failures = before.map_or(0, |kept| kept.failures) + 1;
+        let ask_again_at = now + pause_after(failures);
+        let stale = before.filter(|kept| kept.usable_until > now && kept.result.is_ok());
         let kept = match (learned, stale) {
             (Ok(secrets), _) => Kept {
                 result: Ok(secrets),
+                failures: 0,
                 fresh_until: now + FRESH.mul_f64(1.0 - 0.2 * rand::random::<f64>()),
                 usable_until: now + STALE,
             },
@@ -130,14 +136,16 @@ impl SecretCache {
                 tracing::warn!(%error, subscriberId = %subscriber, "secret.stale");
                 Kept {
                     result: stale.result.clone(),
-                    fresh_until: now + ASK_AGAIN,
+                    failures,
+                    fresh_until: ask_again_at,
                     usable_until: stale.usable_until,
                 }
             }
             // A parameter that was deleted or broken must not be signed with from memory.
             (Err(error), _) => Kept {
                 result: Err(error),
-                fresh_until: now + ASK_AGAIN,
+                failures,
+                fresh_until: ask_again_at,
                 usable_until: now,
             },
         };
@@ -229,6 +237,14 @@ impl SecretCache {
     }
 }
 
+/// How long to wait before asking again: nothing, 1, 2, 4, 8 s, then always [`LONGEST_PAUSE`].
+fn pause_after(failures: u32) -> Duration {
+    match failures {
+        0 | 1 => Duration::ZERO,
+        more => Duration::from_secs(2_u64.saturating_pow(more - 2)).min(LONGEST_PAUSE),
+    }
+}
+
 /// Whether SSM understood and said no, so that asking for fewer names can help. It can not where
 /// SSM is throttling, failing or silent.
 fn is_refusal(error: &SdkError<GetParametersError>) -> bool {
@@ -256,6 +272,11 @@ mod tests {
         SecretCache::new(&config, "webhooks".into())
     }
 
+    fn cache_at_start() -> (SecretCache, SubscriberId, SystemTime) {
+        let subscriber = SubscriberId::parse("s").unwrap();
+        (cache(), subscriber, SystemTime::now())
+    }
+
     fn learned(value: &str) -> SecretResult {
         Ok(Arc::new(SigningSecrets::parse(value).unwrap()))
     }
@@ -273,11 +294,7 @@ mod tests {
 
     #[test]
     fn a_secret_is_fresh_for_four_to_five_minutes_and_then_a_rotation_is_seen() {
-        let (cache, subscriber, now) = (
-            cache(),
-            SubscriberId::parse("s").unwrap(),
-            SystemTime::now(),
-        );
+        let (cache, subscriber, now) = cache_at_start();
         assert!(cache.known(&subscriber, now).is_none());
         cache.settle(&subscriber, learned(S1), now).unwrap();
         let almost = now + Duration::from_secs(240) - SECOND;
@@ -296,29 +313,14 @@ mod tests {
 
     #[test]
     fn while_ssm_can_not_be_asked_a_kept_secret_serves_for_half_an_hour_at_most() {
-        let (cache, subscriber, now) = (
-            cache(),
-            SubscriberId::parse("s").unwrap(),
-            SystemTime::now(),
-        );
+        let (cache, subscriber, now) = cache_at_start();
         cache.settle(&subscriber, learned(S1), now).unwrap();
-        let later = now + FRESH;
-        assert!(cache.settle(&subscriber, throttled(), later).is_ok());
-        assert!(
-            cache
-                .known(&subscriber, later + ASK_AGAIN - SECOND)
-                .is_some()
-        );
-        assert!(cache.known(&subscriber, later + ASK_AGAIN).is_none());
-        assert!(
-            cache
-                .settle(&subscriber, throttled(), now + STALE - SECOND)
-                .is_ok()
-        );
+        for age in [FRESH, STALE - SECOND] {
+            assert!(cache.settle(&subscriber, throttled(), now + age).is_ok());
+        }
+        let end = now + STALE;
         assert_eq!(
-            cache
-                .settle(&subscriber, throttled(), now + STALE)
-                .unwrap_err(),
+            cache.settle(&subscriber, throttled(), end).unwrap_err(),
             throttled().unwrap_err()
         );
     }
@@ -329,43 +331,31 @@ mod tests {
             SecretUnavailable::Missing("/p".into()),
             SecretUnavailable::Broken("/p".into(), SecretError::Empty),
         ] {
-            let (cache, subscriber, now) = (
-                cache(),
-                SubscriberId::parse("s").unwrap(),
-                SystemTime::now(),
-            );
+            let (cache, subscriber, now) = cache_at_start();
             cache.settle(&subscriber, learned(S1), now).unwrap();
             let later = now + FRESH;
-            assert_eq!(
-                cache
-                    .settle(&subscriber, Err(error.clone()), later)
-                    .unwrap_err(),
-                error
-            );
-            assert_eq!(cache.known(&subscriber, later).unwrap().unwrap_err(), error);
-            assert!(
-                cache
-                    .settle(&subscriber, throttled(), later + ASK_AGAIN)
-                    .is_err()
-            );
+            let gone = cache.settle(&subscriber, Err(error.clone()), later);
+            assert_eq!(gone.unwrap_err(), error);
+            assert!(cache.settle(&subscriber, throttled(), later).is_err());
         }
     }
 
     #[test]
-    fn a_missing_secret_is_asked_for_again_after_a_short_while() {
-        let (cache, subscriber, now) = (
-            cache(),
-            SubscriberId::parse("s").unwrap(),
-            SystemTime::now(),
-        );
-        let missing = SecretUnavailable::Missing("/p".into());
-        cache.settle(&subscriber, Err(missing), now).unwrap_err();
-        assert!(
-            cache
-                .known(&subscriber, now + ASK_AGAIN - SECOND)
-                .unwrap()
-                .is_err()
-        );
-        assert!(cache.known(&subscriber, now + ASK_AGAIN).is_none());
+    fn ssm_is_asked_again_at_once_after_one_failure_and_ever_later_after_more() {
+        let (cache, subscriber, now) = cache_at_start();
+        for (failures, pause) in [0, 1, 2, 4, 8, 16, 16].into_iter().enumerate() {
+            let missing = SecretUnavailable::Missing("/p".into());
+            cache.settle(&subscriber, Err(missing), now).unwrap_err();
+            let end = now + SECOND * pause;
+            assert!(cache.known(&subscriber, end).is_none(), "{failures}");
+            if pause > 0 {
+                let known = cache.known(&subscriber, end - SECOND / 2).unwrap();
+                assert!(known.is_err(), "{failures}");
+            }
+        }
+        cache.settle(&subscriber, learned(S1), now).unwrap();
+        cache.settle(&subscriber, throttled(), now).unwrap();
+        assert!(cache.known(&subscriber, now).is_none(), "one failure again");
+        assert_eq!(pause_after(u32::MAX), LONGEST_PAUSE);
     }
 }

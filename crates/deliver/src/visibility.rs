@@ -12,8 +12,8 @@ use webhooks_shell::aws;
 /// `ChangeMessageVisibilityBatch` takes ten entries.
 const ENTRIES_PER_CALL: usize = 10;
 
-/// By how much a delay is shortened that SQS finds too long, in seconds. How long the message has
-/// been in hand beyond the queue's visibility timeout is only known to SQS.
+/// By how much a delay is shortened that SQS finds too long, in seconds, but never by more than
+/// half. How long the message has been in hand is only known to SQS.
 const SHORTER_BY: u32 = 600;
 
 /// A wish to see a message again.
@@ -107,7 +107,9 @@ impl Queue {
                 );
                 Some(Visibility {
                     seconds: if is_too_long(failure) {
-                        wish.seconds.saturating_sub(SHORTER_BY)
+                        wish.seconds
+                            .saturating_sub(SHORTER_BY)
+                            .max(wish.seconds / 2)
                     } else {
                         wish.seconds
                     },
@@ -118,10 +120,11 @@ impl Queue {
     }
 }
 
-/// Whether a message would be hidden for more than 12 h in all. Other refusals, such as that of a
-/// message which is not in flight any more, have the same code.
+/// Whether a message would be hidden for more than 12 h in all. A message that is not in flight
+/// any more is refused with the same code and other words.
 fn is_too_long(failure: &BatchResultErrorEntry) -> bool {
-    failure
-        .message()
-        .is_some_and(|message| message.contains("beyond the limit"))
+    failure.code().contains("InvalidParameterValue")
+        && !failure
+            .message()
+            .is_some_and(|message| message.contains("does not exist or is not available"))
 }
