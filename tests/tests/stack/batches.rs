@@ -51,11 +51,20 @@ async fn a_message_that_is_no_job_and_a_partner_that_hangs_harm_no_other() {
     let again = hanging.next_post(&webhook_id).await;
     assert_attempts_of_one_delivery(&[hung, again]);
 
-    // What is no job is kept for as long as any other message, and comes at the queue's own pace.
-    let lines = stack.lines_until(Function::Deliver, &poison, 2).await;
-    assert_ne!(lines[0].request_id, lines[1].request_id);
-    stack.until_count(Queue::Jobs, 1).await;
-    assert_eq!(stack.count(Queue::DeadLetters).await, 0);
+    // What is no job comes again at the queue's own pace. After the first time the test makes
+    // that faster, or eight times would take minutes; then it is dead like any other message.
+    let faster = json!({
+        "QueueUrl": stack.output("JobsQueueUrl"),
+        "Attributes": {"VisibilityTimeout": "1"},
+    });
+    stack.call("sqs", "SetQueueAttributes", &faster).await;
+    stack.until_count(Queue::DeadLetters, 1).await;
+    let lines = stack.lines_until(Function::Deliver, &poison, 8).await;
+    assert_eq!(lines.len(), 8);
+    let letters = stack.messages(Queue::DeadLetters).await;
+    assert_eq!(letters[0].message_id(), Some(message_id.as_str()));
+    assert_eq!(letters[0].body(), Some("this is not JSON"));
+    assert_eq!(stack.count(Queue::Jobs).await, 0);
     assert!(partners.iter().all(|partner| partner.requests() == 1));
     assert_eq!(hanging.requests(), 2);
 }
