@@ -1,11 +1,11 @@
 //! deliver: signs delivery jobs and POSTs them.
 //!
-//! A batch goes through [`Deliver::handle`] in three strides. All records are read
-//! ([`mod@records`]), and what they need of AWS comes in one call each: the rows of their
-//! subscriptions ([`subscriptions`]) and their signing secrets ([`secrets`]). Then every delivery
-//! has a task of its own ([`attempt`]) that signs, POSTs ([`post`], on connections that
-//! [`connection`] guards and [`counted`] watches) and decides. At the end, what failed is hidden until its next attempt
-//! ([`visibility`]) and reported to Lambda, so that the rest of the batch is deleted.
+//! A batch goes through [`Deliver::handle`] in three strides. All records are read (`records`),
+//! and what they need of AWS comes in one call each: the rows of their subscriptions
+//! (`subscriptions`) and their signing secrets (`secrets`). Then every delivery has a task of its
+//! own (`attempt`) that signs, POSTs (`post`, on connections that `connection` guards and `counted`
+//! watches) and decides. At the end, what failed is hidden until its next attempt (`visibility`)
+//! and reported to Lambda, so that the rest of the batch is deleted.
 
 mod attempt;
 mod config;

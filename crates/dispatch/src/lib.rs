@@ -1,8 +1,8 @@
 //! dispatch: fans one event out into one delivery job per subscriber.
 //!
 //! [`Dispatch::handle`] reads the event, walks through the subscriptions of its type
-//! ([`subscriptions`]), packs the jobs into batches and sends several batches at once
-//! ([`sender`]). It fails only if something could not be sent; then Lambda invokes it again with
+//! (`subscriptions`), packs the jobs into batches and sends several batches at once
+//! (`sender`). It fails only if something could not be sent; then Lambda invokes it again with
 //! the same event, and every delivery keeps the identity it had.
 
 mod config;
