@@ -642,7 +642,12 @@ def _show(stack: Stack) -> None:
         "\nFor the AWS CLI and SDKs:\n"
         f"  export AWS_ENDPOINT_URL={stack.endpoint_url} AWS_REGION={stack.region} \\\n"
         f"         AWS_ACCESS_KEY_ID={stack.access_key_id}"
-        f" AWS_SECRET_ACCESS_KEY={stack.secret_access_key}"
+        f" AWS_SECRET_ACCESS_KEY={stack.secret_access_key}\n"
+        "Without them:\n"
+        "  .venv/bin/python infra/local_stack.py register kasse-nord http://127.0.0.1:8000/\n"
+        "  .venv/bin/python infra/local_stack.py publish events/order-paid.json\n"
+        "  .venv/bin/python infra/local_stack.py logs deliver --follow\n"
+        "  .venv/bin/python infra/local_stack.py call sqs ListQueues '{}'"
     )
 
 

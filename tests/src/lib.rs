@@ -10,7 +10,9 @@
 //! | [`sqs_event`] | the batches that Lambda hands to `deliver` |
 //! | [`signature`] | a partner's check of a signature, written from the specification |
 //! | [`stage`] | all of them together, for one function |
-//! | [`stack`] | none of them: the template, deployed to a local AWS, and an operator of it |
+//!
+//! [`stack`] plays nothing: it deploys the template with both functions to a local AWS, and does
+//! there what an operator does.
 //!
 //! Nothing here uses the code that is tested: what `deliver` signs or `dispatch` writes is
 //! compared with a second reading of the specification.
