@@ -20,8 +20,11 @@ use tokio::task::JoinHandle;
 use crate::http1::{Request, read_request, response};
 
 mod dynamodb;
+mod reply;
 mod sqs;
 mod ssm;
+
+pub use reply::Reply;
 
 const PATIENCE: Duration = Duration::from_secs(15);
 
@@ -34,71 +37,6 @@ pub struct Call {
     pub input: Value,
     /// When it came.
     pub at: Instant,
-}
-
-/// What is answered to a call.
-#[derive(Clone, Debug)]
-pub enum Reply {
-    /// What AWS would answer, from the rows and parameters in memory.
-    Usual,
-    /// Status 200 and this output.
-    Output(Value),
-    /// An error.
-    Error {
-        /// The HTTP status.
-        status: u16,
-        /// Its name, for example `ThrottlingException`.
-        code: &'static str,
-        /// Its message.
-        message: String,
-    },
-    /// Nothing, for ever.
-    Hang,
-    /// The connection is cut.
-    Cut,
-}
-
-impl Reply {
-    /// An error with a message that says little.
-    #[must_use]
-    pub fn error(status: u16, code: &'static str) -> Self {
-        Self::refusal(status, code, format!("{code}, says the test"))
-    }
-
-    /// The answer to a batch call of SQS in which these entries are listed as failed and the
-    /// others as successful.
-    #[must_use]
-    pub fn partly_refused(
-        input: &Value,
-        refused: impl Fn(&Value) -> bool,
-        code: &str,
-        sender_fault: bool,
-    ) -> Self {
-        let mut successful = Vec::new();
-        let mut failed = Vec::new();
-        for entry in entries(input) {
-            let id = &entry["Id"];
-            if refused(entry) {
-                let message = "refused by the test";
-                failed.push(json!({"Id": id, "SenderFault": sender_fault, "Code": code, "Message": message}));
-            } else {
-                successful.push(json!({"Id": id, "MessageId": "m", "MD5OfMessageBody": "-"}));
-            }
-        }
-        Self::Output(json!({"Successful": successful, "Failed": failed}))
-    }
-
-    fn refusal(status: u16, code: &'static str, message: impl Into<String>) -> Self {
-        Self::Error {
-            status,
-            code,
-            message: message.into(),
-        }
-    }
-
-    fn invalid(message: impl Into<String>) -> Self {
-        Self::refusal(400, "ValidationException", message)
-    }
 }
 
 /// The entries of a batch call of SQS.
@@ -314,25 +252,18 @@ async fn serve(
     while let Some(request) = read_request(&mut stream).await? {
         let reply = answer(&request, &mut state.lock().unwrap());
         changes.send_replace(());
-        let (status, output) = match reply {
-            Reply::Output(output) => (200, output),
-            Reply::Error {
-                status,
-                code,
-                message,
-            } => (status, json!({"__type": code, "message": message})),
-            Reply::Hang => std::future::pending().await,
-            Reply::Cut | Reply::Usual => return Ok(()),
+        let Some((status, text)) = reply.into_text().await else {
+            return Ok(());
         };
         let headers = [("content-type", "application/x-amz-json-1.0")];
         stream
-            .write_all(&response(status, &headers, output.to_string().as_bytes()))
+            .write_all(&response(status, &headers, text.as_bytes()))
             .await?;
     }
     Ok(())
 }
 
-/// Records the call and finds its reply, never [`Reply::Usual`].
+/// Records the call and finds its reply, neither [`Reply::Usual`] nor [`Reply::CutShort`].
 fn answer(request: &Request, state: &mut State) -> Reply {
     let target = request.header("x-amz-target").unwrap_or_default();
     let operation = target
@@ -356,18 +287,22 @@ fn answer(request: &Request, state: &mut State) -> Reply {
         .and_then(VecDeque::pop_front);
     let scripted = queued.or_else(|| state.rules.get(operation).map(|rule| rule(&input)));
     match scripted {
-        Some(Reply::Usual) | None => {}
-        Some(reply) => return reply,
+        Some(Reply::Usual) | None => usual(operation, &input, state),
+        Some(Reply::CutShort(bytes)) => usual(operation, &input, state).cut_short(bytes),
+        Some(reply) => reply,
     }
+}
+
+fn usual(operation: &str, input: &Value, state: &mut State) -> Reply {
     match operation {
-        "BatchGetItem" => state.rows.batch_get(&input),
-        "GetItem" => state.rows.get_item(&input),
-        "Query" => state.rows.query(&input, state.page_size),
-        "UpdateItem" => state.rows.update(&input),
-        "GetParameters" => ssm::get_parameters(&state.parameters, &input),
-        "GetParameter" => ssm::get_parameter(&state.parameters, &input),
-        "SendMessageBatch" => sqs::send_batch(&input),
-        "ChangeMessageVisibilityBatch" => sqs::change_visibility_batch(&input),
-        _ => Reply::refusal(400, "UnknownOperationException", target),
+        "BatchGetItem" => state.rows.batch_get(input),
+        "GetItem" => state.rows.get_item(input),
+        "Query" => state.rows.query(input, state.page_size),
+        "UpdateItem" => state.rows.update(input),
+        "GetParameters" => ssm::get_parameters(&state.parameters, input),
+        "GetParameter" => ssm::get_parameter(&state.parameters, input),
+        "SendMessageBatch" => sqs::send_batch(input),
+        "ChangeMessageVisibilityBatch" => sqs::change_visibility_batch(input),
+        _ => Reply::refusal(400, "UnknownOperationException", operation),
     }
 }

@@ -24,6 +24,9 @@ use answer::{Act, End};
 /// How long [`Receiver::wait_for`] waits before it fails the test.
 const PATIENCE: Duration = Duration::from_secs(15);
 
+/// How much of an answer is on its way beside what the peer has in its own buffer, about.
+const SEND_BUFFER_BYTES: u32 = 16 * 1024;
+
 /// A request that a [`Receiver`] got.
 #[derive(Clone, Debug)]
 pub struct Received {
@@ -69,7 +72,11 @@ pub struct Receiver {
 impl Receiver {
     /// A receiver that asks `script` for the answer to each request.
     pub async fn start(script: impl Fn(&Received) -> Answer + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let socket = TcpSocket::new_v4().unwrap();
+        // Connections inherit it. What they take for a peer that does not read tells little.
+        socket.set_send_buffer_size(SEND_BUFFER_BYTES).unwrap();
+        socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let listener = socket.listen(1024).unwrap();
         let address = listener.local_addr().unwrap();
         let record = Arc::new(Mutex::new(Record::default()));
         let changes = watch::Sender::new(());

@@ -206,6 +206,16 @@ impl Environment {
         number.expect("VmHWM").parse().unwrap()
     }
 
+    /// How many file descriptors the process has open.
+    ///
+    /// # Panics
+    /// If the process has ended.
+    #[must_use]
+    pub fn open_files(&self) -> usize {
+        let files = std::fs::read_dir(format!("/proc/{}/fd", self.pid)).unwrap();
+        files.count()
+    }
+
     /// How often the function has asked for an event.
     #[must_use]
     pub fn polls(&self) -> u64 {

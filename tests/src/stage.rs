@@ -291,6 +291,31 @@ impl Batch {
     }
 }
 
+/// Checks that nobody can read any of these confidential texts in these lines: no eight characters
+/// in a row, neither as they are nor as the numbers of the bytes that they are.
+///
+/// # Panics
+/// If somebody can.
+pub fn assert_untold(lines: &[impl AsRef<str>], confidential: &[&str]) {
+    const TELLING: usize = 8;
+    for text in confidential {
+        assert!(text.is_ascii() && text.len() >= TELLING, "{text:?}");
+    }
+    for line in lines {
+        // A text within a text within a line has its quotes escaped, once or twice.
+        let line = line.as_ref().replace('\\', "");
+        for part in confidential
+            .iter()
+            .flat_map(|text| text.as_bytes().windows(TELLING))
+        {
+            let numbers: Vec<String> = part.iter().map(u8::to_string).collect();
+            for form in [str::from_utf8(part).unwrap(), &numbers.join(", ")] {
+                assert!(!line.contains(form), "{form}: {line}");
+            }
+        }
+    }
+}
+
 /// Runs a test for each of these cases, all at the same time: most of their time is waiting.
 ///
 /// # Panics

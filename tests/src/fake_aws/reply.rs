@@ -1,0 +1,116 @@
+//! What is answered to a call, as a value.
+
+use serde_json::{Value, json};
+
+use super::entries;
+
+/// What is answered to a call.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    /// What AWS would answer, from the rows and parameters in memory.
+    Usual,
+    /// The same without its last bytes, this many, and of a length that fits.
+    CutShort(usize),
+    /// Status 200 and this output.
+    Output(Value),
+    /// Status 200 and this text, whatever it is.
+    Text(String),
+    /// An error.
+    Error {
+        /// The HTTP status.
+        status: u16,
+        /// Its name, for example `ThrottlingException`.
+        code: &'static str,
+        /// Its message.
+        message: String,
+    },
+    /// Nothing, for ever.
+    Hang,
+    /// The connection is cut.
+    Cut,
+}
+
+impl Reply {
+    /// An error with a message that says little.
+    #[must_use]
+    pub fn error(status: u16, code: &'static str) -> Self {
+        Self::refusal(status, code, format!("{code}, says the test"))
+    }
+
+    /// The answer to a batch call of SQS in which these entries are listed as failed and the
+    /// others as successful.
+    #[must_use]
+    pub fn partly_refused(
+        input: &Value,
+        refused: impl Fn(&Value) -> bool,
+        code: &str,
+        sender_fault: bool,
+    ) -> Self {
+        let mut successful = Vec::new();
+        let mut failed = Vec::new();
+        for entry in entries(input) {
+            let id = &entry["Id"];
+            if refused(entry) {
+                let message = "refused by the test";
+                failed.push(json!({"Id": id, "SenderFault": sender_fault, "Code": code, "Message": message}));
+            } else {
+                successful.push(json!({"Id": id, "MessageId": "m", "MD5OfMessageBody": "-"}));
+            }
+        }
+        Self::Output(json!({"Successful": successful, "Failed": failed}))
+    }
+
+    /// The same with this message in every entry that is listed as failed.
+    ///
+    /// # Panics
+    /// If it is not the answer to a batch call of SQS.
+    #[must_use]
+    pub fn saying(mut self, message: &str) -> Self {
+        let Self::Output(output) = &mut self else {
+            panic!("{self:?} lists no entries");
+        };
+        for failure in output["Failed"].as_array_mut().expect("`Failed`") {
+            failure["Message"] = message.into();
+        }
+        self
+    }
+
+    pub(super) fn refusal(status: u16, code: &'static str, message: impl Into<String>) -> Self {
+        Self::Error {
+            status,
+            code,
+            message: message.into(),
+        }
+    }
+
+    pub(super) fn invalid(message: impl Into<String>) -> Self {
+        Self::refusal(400, "ValidationException", message)
+    }
+
+    pub(super) fn cut_short(self, bytes: usize) -> Self {
+        let Self::Output(output) = self else {
+            panic!("{self:?} can not be cut short");
+        };
+        let mut text = output.to_string();
+        text.truncate(text.len() - bytes);
+        Self::Text(text)
+    }
+
+    /// Status and body, or `None` if the connection is to be cut.
+    pub(super) async fn into_text(self) -> Option<(u16, String)> {
+        match self {
+            Self::Output(output) => Some((200, output.to_string())),
+            Self::Text(text) => Some((200, text)),
+            Self::Error {
+                status,
+                code,
+                message,
+            } => {
+                let output = json!({"__type": code, "message": message});
+                Some((status, output.to_string()))
+            }
+            Self::Hang => std::future::pending().await,
+            Self::Cut | Self::Usual | Self::CutShort(_) => None,
+        }
+    }
+}
