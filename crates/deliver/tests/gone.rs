@@ -3,12 +3,13 @@
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::time::Duration;
 
 use e2e::fake_aws::Reply;
 use e2e::receiver::{Answer, Receiver};
 use e2e::sqs_event::{Job, Record};
 use e2e::stage::{Stage, failures, side_by_side};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 const DELIVER: &str = env!("CARGO_BIN_EXE_deliver");
@@ -151,6 +152,51 @@ async fn a_410_that_cannot_be_noted_keeps_the_delivery_and_spares_the_others() {
         assert!(stage.is_enabled("gone"));
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_table_that_is_silent_after_a_410_costs_no_more_than_the_invocation_has() {
+    let receiver = Receiver::by_target([
+        ("/a".to_owned(), Answer::status(410)),
+        ("/b".to_owned(), Answer::status(204)),
+    ])
+    .await;
+    let stage = Stage::for_deliver().await;
+    let mut records = Vec::new();
+    for (n, name) in ["a", "b"].into_iter().enumerate() {
+        stage.subscribe(name, &receiver.url(&format!("/{name}")));
+        records.push(Record::new(n, &Job::for_subscriber(name).text()));
+    }
+    stage.aws.always("UpdateItem", Reply::Hang);
+    let deliver = stage.start(DELIVER).await;
+
+    let batch = stage
+        .deliver_within(&deliver, &records, Duration::from_secs(5))
+        .await;
+
+    assert_eq!(batch.response, failures(&["m0"]));
+    batch.assert_delay(0, FIRST_DELAY);
+    assert!(
+        (Duration::from_millis(3500)..Duration::from_millis(4900)).contains(&batch.took),
+        "{:?}",
+        batch.took
+    );
+    assert_eq!(receiver.requests_to("/a").len(), 1);
+    assert_eq!(receiver.requests_to("/b").len(), 1);
+    assert!(stage.is_enabled("a"));
+    let line = deliver
+        .line_with(&["delivery.attempted", r#""subscriberId":"a""#])
+        .await;
+    let line: Value = serde_json::from_str(&line).unwrap();
+    for (field, value) in [
+        ("level", json!("ERROR")),
+        ("outcome", json!("fault")),
+        ("status", json!(410)),
+        ("failure", json!("subscription could not be disabled")),
+        ("delaySeconds", json!(batch.delay(0))),
+    ] {
+        assert_eq!(line[field], value, "{field}: {line}");
+    }
 }
 
 #[tokio::test]

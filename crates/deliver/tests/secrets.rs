@@ -1,17 +1,12 @@
-//! Signing secrets as they are found in SSM: what can be signed with, what must not be, and what
-//! happens while SSM does not answer. Whatever it is, nothing is sent unsigned.
-
-use std::collections::BTreeSet;
-use std::time::Duration;
+//! Signing secrets as they are found in SSM: what can be signed with, and what must not be.
+//! Whatever it is, nothing is sent unsigned.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use e2e::fake_aws::Reply;
 use e2e::receiver::{Answer, Receiver};
 use e2e::signature::{assert_signed, secret_for};
 use e2e::sqs_event::{Job, Record};
-use e2e::stage::{Stage, failures, parameter_name, side_by_side};
-use serde_json::{Value, json};
+use e2e::stage::{Stage, failures, parameter_name};
 
 const DELIVER: &str = env!("CARGO_BIN_EXE_deliver");
 
@@ -153,41 +148,6 @@ async fn a_value_that_is_not_exactly_right_is_never_signed_with_and_the_delivery
 }
 
 #[tokio::test]
-async fn decryption_is_asked_for_once_per_batch_and_the_answer_is_kept() {
-    let receiver = Receiver::always(Answer::status(204)).await;
-    let (stage, mut records) = subscribers(&receiver, &["a", "b", "c"]).await;
-    records.push(Record::new(3, &Job::for_subscriber("a").text()));
-    let deliver = stage.start(DELIVER).await;
-
-    for _ in 0..3 {
-        let batch = stage.deliver(&deliver, &records).await;
-        assert_eq!(batch.response, failures(&NONE));
-    }
-
-    let calls = stage.aws.calls("GetParameters");
-    let [call] = &calls[..] else {
-        panic!("{calls:?}");
-    };
-    let fields: BTreeSet<&String> = call.as_object().unwrap().keys().collect();
-    assert_eq!(
-        fields.into_iter().collect::<Vec<_>>(),
-        ["Names", "WithDecryption"]
-    );
-    assert_eq!(call["WithDecryption"], true);
-    let names: BTreeSet<&str> = call["Names"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter_map(Value::as_str)
-        .collect();
-    let expected = ["a", "b", "c"].map(parameter_name);
-    assert_eq!(names, expected.iter().map(String::as_str).collect());
-    for request in receiver.requests() {
-        assert_signed(&request, &[&secret_for(&request.target[1..])]);
-    }
-}
-
-#[tokio::test]
 async fn the_prefix_of_the_parameters_is_the_one_of_the_environment() {
     let receiver = Receiver::always(Answer::status(204)).await;
     let (stage, records) = subscribers(&receiver, &["kasse-nord"]).await;
@@ -273,118 +233,4 @@ async fn a_missing_or_broken_secret_is_used_as_soon_as_it_is_right() {
             &parameter_name("missing"),
         ])
         .await;
-}
-
-#[tokio::test]
-async fn one_secret_that_may_not_be_read_harms_no_other() {
-    let refusals = [
-        (400, "AccessDeniedException"),
-        (400, "InvalidKeyId"),
-        (400, "KMSInvalidStateException"),
-        (400, "ValidationException"),
-    ];
-    side_by_side(refusals, |(status, code)| async move {
-        let receiver = Receiver::always(Answer::status(204)).await;
-        let (stage, records) = subscribers(&receiver, &["a", "locked", "c"]).await;
-        stage.aws.rule("GetParameters", move |input| {
-            let names = input["Names"].as_array().unwrap();
-            if names.contains(&json!(parameter_name("locked"))) {
-                Reply::error(status, code)
-            } else {
-                Reply::Usual
-            }
-        });
-        let deliver = stage.start(DELIVER).await;
-
-        let batch = stage.deliver(&deliver, &records).await;
-
-        assert_eq!(batch.response, failures(&["m1"]), "{code}");
-        batch.assert_delay(1, 30..=60);
-        assert!(stage.is_enabled("locked"));
-        let targets: BTreeSet<String> = receiver
-            .requests()
-            .iter()
-            .map(|r| r.target.clone())
-            .collect();
-        assert_eq!(targets, BTreeSet::from(["/a".to_owned(), "/c".to_owned()]));
-        deliver
-            .line_with(&["ERROR", r#""subscriberId":"locked""#, code])
-            .await;
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn nothing_is_sent_and_nothing_lost_while_ssm_cannot_be_asked() {
-    let replies = [
-        Reply::error(400, "ThrottlingException"),
-        Reply::error(400, "AccessDeniedException"),
-        Reply::error(500, "InternalServerError"),
-        Reply::error(503, "ServiceUnavailable"),
-        Reply::Cut,
-        Reply::Output(json!({})),
-        Reply::Output(json!({"Parameters": [], "InvalidParameters": []})),
-    ];
-    side_by_side(replies, |reply| async move {
-        let receiver = Receiver::always(Answer::status(204)).await;
-        let names = ["a", "b", "c"];
-        let stage = Stage::for_deliver().await;
-        stage.aws.always("GetParameters", reply.clone());
-        let mut records = Vec::new();
-        for n in 0..10 {
-            let name = names[n % 3];
-            stage.subscribe(name, &receiver.url("/"));
-            records.push(Record::new(n, &Job::for_subscriber(name).text()));
-        }
-        let deliver = stage.start(DELIVER).await;
-
-        let batch = stage.deliver(&deliver, &records).await;
-
-        let ids: Vec<String> = (0..10).map(|n| format!("m{n}")).collect();
-        assert_eq!(batch.response, failures(&ids), "{reply:?}");
-        for n in 0..10 {
-            batch.assert_delay(n, 30..=60);
-        }
-        assert_eq!(receiver.connections(), 0);
-        assert!(names.iter().all(|name| stage.is_enabled(name)));
-        // Three tries of the SDK, or one for all and one for each.
-        assert!(stage.aws.calls("GetParameters").len() <= 4, "{reply:?}");
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_silent_ssm_costs_no_more_than_the_invocation_has() {
-    let receiver = Receiver::always(Answer::status(204)).await;
-    let (stage, records) = subscribers(&receiver, &["a", "b"]).await;
-    stage.aws.always("GetParameters", Reply::Hang);
-    let deliver = stage.start(DELIVER).await;
-
-    let batch = stage
-        .deliver_within(&deliver, &records, Duration::from_secs(3))
-        .await;
-
-    assert_eq!(batch.response, failures(&["m0", "m1"]));
-    assert!(
-        batch.delay(0).is_some() && batch.delay(1).is_some(),
-        "{batch:?}"
-    );
-    assert_eq!(receiver.connections(), 0);
-}
-
-#[tokio::test]
-async fn a_secret_that_is_known_goes_on_while_another_cannot_be_read() {
-    let receiver = Receiver::always(Answer::status(204)).await;
-    let (stage, records) = subscribers(&receiver, &["known", "new"]).await;
-    let deliver = stage.start(DELIVER).await;
-
-    stage.deliver(&deliver, &records[..1]).await;
-    stage
-        .aws
-        .always("GetParameters", Reply::error(400, "ThrottlingException"));
-    let batch = stage.deliver(&deliver, &records).await;
-
-    assert_eq!(batch.response, failures(&["m1"]));
-    assert_eq!(receiver.requests_to("/known").len(), 2);
-    assert_eq!(receiver.requests_to("/new").len(), 0);
 }

@@ -59,6 +59,11 @@ async fn each_row_of_a_batch_is_asked_for_once_in_one_call() {
             key("OrderRefunded", "a")
         ]
     );
+    let request = &calls[0]["RequestItems"][TABLE_NAME];
+    assert_eq!(
+        request["ConsistentRead"], true,
+        "a row that is younger than the event is there: {request}"
+    );
     assert_eq!(receiver.requests_to("/a").len(), 3);
     assert_eq!(receiver.requests_to("/b").len(), 1);
     assert_eq!(receiver.requests_to("/refunds").len(), 1);
@@ -156,6 +161,80 @@ async fn while_the_table_cannot_be_read_everything_is_kept_and_nothing_sent() {
         deliver.line_with(&["ERROR"]).await;
     })
     .await;
+}
+
+#[tokio::test]
+async fn an_answer_that_does_not_speak_of_the_table_proves_no_row_gone() {
+    let outputs = [
+        json!({}),
+        json!({"Responses": {}}),
+        json!({"Responses": {}, "UnprocessedKeys": {}}),
+        json!({"Responses": null}),
+    ];
+    side_by_side(outputs, |output| async move {
+        let receiver = Receiver::always(Answer::status(204)).await;
+        let names: Vec<String> = (0..10).map(|n| format!("s{n}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let (stage, records) = subscribers(&receiver, &names).await;
+        stage
+            .aws
+            .always("BatchGetItem", Reply::Output(output.clone()));
+        let deliver = stage.start(DELIVER).await;
+
+        let batch = stage.deliver(&deliver, &records).await;
+
+        let ids: Vec<String> = (0..10).map(|n| format!("m{n}")).collect();
+        assert_eq!(batch.response, failures(&ids), "{output}");
+        for n in 0..10 {
+            batch.assert_delay(n, 30..=60);
+        }
+        assert_eq!(receiver.connections(), 0, "{output}");
+        deliver
+            .line_with(&["ERROR", "subscriptions.unreadable"])
+            .await;
+        let lines = deliver.stop().await;
+        let dropped = lines.iter().filter(|line| line.contains("dropped"));
+        assert_eq!(dropped.count(), 0, "{output}: {lines:#?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_url_longer_than_2048_bytes_is_a_broken_row() {
+    let receiver = Receiver::always(Answer::status(204)).await;
+    let stage = Stage::for_deliver().await;
+    let url_of = |bytes: usize| {
+        let start = receiver.url("/");
+        format!("{start}{}", "x".repeat(bytes - start.len()))
+    };
+    let mut records = Vec::new();
+    for (n, bytes) in [2048, 2049, 300_000].into_iter().enumerate() {
+        let name = format!("s{n}");
+        stage.subscribe(&name, &url_of(bytes));
+        records.push(Record::new(n, &Job::for_subscriber(&name).text()));
+    }
+    let deliver = stage.start(DELIVER).await;
+
+    let batch = stage.deliver(&deliver, &records).await;
+
+    assert_eq!(batch.response, failures(&["m1", "m2"]));
+    assert_eq!(receiver.requests().len(), 1);
+    let lines = deliver.stop().await;
+    for n in [1, 2] {
+        batch.assert_delay(n, 30..=60);
+        let name = format!("s{n}");
+        assert!(stage.is_enabled(&name));
+        let of_it: Vec<&String> = lines.iter().filter(|line| line.contains(&name)).collect();
+        let [line] = of_it[..] else {
+            panic!("{name}: {lines:#?}");
+        };
+        assert!(line.len() < 600, "{} bytes: {line}", line.len());
+        let line: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(line["message"], "delivery.unsent");
+        assert_eq!(line["level"], "ERROR");
+        assert_eq!(line["failure"], "subscription row broken");
+        assert_eq!(line["error"], "`url` is longer than 2048 bytes");
+    }
 }
 
 #[tokio::test]

@@ -102,26 +102,68 @@ async fn a_refused_entry_is_tried_once_more_and_the_others_are_not() {
     }
 }
 
+/// A stage whose receiver asks for more than SQS can keep, and the batch of three in which SQS
+/// refused the second message as long as `refused` says so, with the code that it has for several
+/// things and these words.
+async fn refused_with_words(refused: fn(i64) -> bool, words: &'static str) -> Batch {
+    let receiver = Receiver::always(Answer::retry_after(503, "86400")).await;
+    let stage = Stage::for_deliver().await;
+    stage.subscribe("kasse-nord", &receiver.url("/"));
+    stage
+        .aws
+        .rule("ChangeMessageVisibilityBatch", move |input| {
+            let refused = |entry: &Value| {
+                entry["ReceiptHandle"] == "rh1"
+                    && entry["VisibilityTimeout"].as_i64().is_some_and(refused)
+            };
+            Reply::partly_refused(input, refused, "InvalidParameterValue", true).saying(words)
+        });
+    let deliver = stage.start(DELIVER).await;
+    let records: Vec<Record> = (0..3)
+        .map(|n| Record::new(n, &Job::for_subscriber("kasse-nord").text()))
+        .collect();
+
+    let batch = stage.deliver(&deliver, &records).await;
+
+    assert_eq!(batch.response, failures(&ids(3)));
+    assert_eq!(seconds_of(&batch, "rh0"), [42_960]);
+    assert_eq!(seconds_of(&batch, "rh2"), [42_960]);
+    batch
+}
+
 #[tokio::test]
-async fn a_delay_that_is_over_the_limit_is_tried_again_with_less() {
-    let (stage, _receiver, records) = failing(2).await;
+async fn a_delay_that_is_over_the_limit_is_tried_again_with_ten_minutes_less() {
+    let batch = refused_with_words(
+        |seconds| seconds > 42_900,
+        "Value 42960 for parameter VisibilityTimeout is invalid. Reason: Total VisibilityTimeout for the message is beyond the limit [43200 seconds].",
+    )
+    .await;
+
+    assert_eq!(seconds_of(&batch, "rh1"), [42_960, 42_360]);
+}
+
+#[tokio::test]
+async fn a_message_that_is_not_in_flight_is_tried_again_with_the_same_delay() {
+    let batch = refused_with_words(
+        |_| true,
+        "Value rh1 for parameter ReceiptHandle is invalid. Reason: Message does not exist or is not available for visibility timeout change.",
+    )
+    .await;
+
+    assert_eq!(seconds_of(&batch, "rh1"), [42_960, 42_960]);
+}
+
+#[tokio::test]
+async fn a_short_delay_that_is_refused_as_too_long_is_halved_at_most() {
+    let (stage, _receiver, records) = failing(1).await;
     stage.aws.rule("ChangeMessageVisibilityBatch", |input| {
-        let too_long = |entry: &Value| {
-            entry["ReceiptHandle"] == "rh0" && entry["VisibilityTimeout"].as_i64() > Some(200)
-        };
-        Reply::partly_refused(input, too_long, "InvalidParameterValue", true)
+        Reply::partly_refused(input, |_| true, "InvalidParameterValue", true)
     });
     let deliver = stage.start(DELIVER).await;
 
     let batch = stage.deliver(&deliver, &records).await;
 
-    assert_eq!(batch.response, failures(&ids(2)));
-    let [first, second] = seconds_of(&batch, "rh0")[..] else {
-        panic!("{batch:?}");
-    };
-    assert_eq!(first, 300);
-    assert!((1..300).contains(&second), "{second}");
-    assert_eq!(seconds_of(&batch, "rh1"), [300]);
+    assert_eq!(seconds_of(&batch, "rh0"), [300, 150]);
 }
 
 #[tokio::test]
