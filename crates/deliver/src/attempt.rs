@@ -14,11 +14,11 @@ use webhooks_core::signature::{ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, si
 use webhooks_core::{Outcome, Step};
 
 use crate::Deliver;
-use crate::secrets::SecretResult;
+use crate::reads::Reads;
 use crate::subscriptions::{Disabled, Lookup, SubscriptionKey};
 
 /// An attempt is only begun with at least this much of the invocation's time before it.
-pub(crate) const LEAST_TIME: Duration = Duration::from_secs(1);
+const LEAST_TIME: Duration = Duration::from_secs(1);
 
 /// A delivery job, owned by its task.
 pub(crate) struct Delivery {
@@ -57,16 +57,14 @@ struct Report {
 
 impl Deliver {
     /// Makes one attempt and carries out what follows, except for what is done with the message.
-    /// `lookup` is `None` if the subscription could not be read. `deadline` is when the answer
-    /// must be in.
+    /// `deadline` is when the answer must be in.
     pub(crate) async fn take_turn(
         self: Arc<Self>,
         delivery: Delivery,
-        lookup: Option<Lookup>,
-        secret: SecretResult,
+        reads: Arc<Reads>,
         deadline: Instant,
     ) -> Step {
-        match self.attempt(&delivery, lookup, secret, deadline).await {
+        match self.attempt(&delivery, &reads, deadline).await {
             Ok(mut report) => {
                 let mut step = self.decide(&report.outcome, delivery.attempt);
                 if step == Step::Disable
@@ -97,13 +95,20 @@ impl Deliver {
     async fn attempt(
         &self,
         delivery: &Delivery,
-        lookup: Option<Lookup>,
-        secret: SecretResult,
+        reads: &Reads,
         deadline: Instant,
     ) -> Result<Report, Unwanted> {
         let fault = |fault, cause: &dyn fmt::Display| {
             Ok(Report::not_sent(Outcome::Fault(fault), cause.to_string()))
         };
+        let time_left = || deadline.saturating_duration_since(Instant::now());
+        if time_left() < LEAST_TIME {
+            return fault(Fault::NoTimeLeft, &"not begun");
+        }
+        let (lookup, secret) = tokio::join!(
+            reads.lookup(&self.subscriptions, &delivery.key),
+            reads.secret(&self.secrets, &delivery.key.subscriber_id),
+        );
         let url = match lookup {
             None => return fault(Fault::Subscription, &"the table could not be read"),
             Some(Lookup::Broken(error)) => return fault(Fault::Row, &error),
@@ -122,9 +127,9 @@ impl Deliver {
             Ok(secrets) => secrets,
             Err(error) => return fault(Fault::Secret, &error),
         };
-        let time_left = deadline.saturating_duration_since(Instant::now());
+        let time_left = time_left();
         if time_left < LEAST_TIME {
-            return fault(Fault::NoTimeLeft, &"not begun");
+            return fault(Fault::NoTimeLeft, &"reading took too long");
         }
         let now = SystemTime::now();
         let timestamp = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();

@@ -1,17 +1,18 @@
 //! deliver: signs delivery jobs and POSTs them.
 //!
-//! A batch goes through [`Deliver::handle`] in three strides. All records are read (`records`),
-//! and what they need of AWS comes in one call each: the rows of their subscriptions
-//! (`subscriptions`) and their signing secrets (`secrets`). Then every delivery has a task of its
-//! own (`attempt`) that signs, POSTs (`post`, on connections that `connection` guards and `counted`
-//! watches) and decides. At the end, what failed is hidden until its next attempt (`visibility`)
-//! and reported to Lambda, so that the rest of the batch is deleted.
+//! A batch goes through [`Deliver::handle`] in three strides. All records are taken apart
+//! (`records`). Then every delivery has a task of its own (`attempt`): it waits for what the batch
+//! reads from AWS in one call each (`reads`), the rows of the subscriptions (`subscriptions`) and
+//! the signing secrets (`secrets`), then signs, POSTs (`post`, on connections that `connection`
+//! guards and `counted` watches) and decides. At the end, what failed is hidden until its next
+//! attempt (`visibility`) and reported to Lambda, so that the rest of the batch is deleted.
 
 mod attempt;
 mod config;
 mod connection;
 mod counted;
 mod post;
+mod reads;
 mod records;
 mod secrets;
 mod subscriptions;
@@ -26,7 +27,6 @@ use aws_lambda_events::event::sqs::SqsBatchResponse;
 use bytes::Bytes;
 use lambda_runtime::{Context, Diagnostic};
 use serde_json::value::RawValue;
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use webhooks_core::endpoint::EndpointRules;
 use webhooks_core::identity::SubscriberId;
@@ -39,18 +39,16 @@ use webhooks_shell::time;
 use attempt::Delivery;
 pub use config::Config;
 use post::Poster;
+use reads::Reads;
 use records::{NotAnSqsEvent, Record};
-use secrets::{SecretCache, SecretResult, SecretUnavailable};
-use subscriptions::{Found, SubscriptionKey, Subscriptions};
+use secrets::SecretCache;
+use subscriptions::{SubscriptionKey, Subscriptions};
 use visibility::{Queue, Visibility};
 
 /// What is left of the invocation's time when the last attempt is cut off: enough to change
 /// visibilities and to answer. A batch that times out is redelivered as a whole, with what
 /// succeeded.
 const MARGIN: Duration = Duration::from_secs(1);
-
-/// How long reading subscriptions and secrets may take, before the attempts.
-const READ_LIMIT: Duration = Duration::from_secs(5);
 
 /// The function with its clients.
 pub struct Deliver {
@@ -185,68 +183,21 @@ impl Deliver {
             };
             batch.push((receipt, delivery));
         }
-        let time_left = deadline.saturating_duration_since(Instant::now());
-        if time_left < attempt::LEAST_TIME {
-            tracing::error!(messages = batch.len(), "batch.no_time_left");
-            return batch
-                .into_iter()
-                .map(|(receipt, delivery)| {
-                    let fault = Outcome::Fault(Fault::NoTimeLeft);
-                    let step = delivery.map(|delivery| self.decide(&fault, delivery.attempt));
-                    (receipt, step)
-                })
-                .collect();
-        }
-
-        let now = SystemTime::now();
-        let deliveries = || batch.iter().filter_map(|(_, delivery)| delivery.as_ref());
-        let keys: HashSet<SubscriptionKey> =
-            deliveries().map(|delivery| delivery.key.clone()).collect();
-        let unknown: HashSet<&SubscriberId> = deliveries()
-            .map(|delivery| &delivery.key.subscriber_id)
-            .filter(|subscriber| self.secrets.known(subscriber, now).is_none())
+        let deliveries = batch.iter().filter_map(|(_, delivery)| delivery.as_ref());
+        let reads = Arc::new(Reads::for_batch(deliveries, &self.secrets, deadline));
+        let begun: Vec<_> = batch
+            .into_iter()
+            .map(|(receipt, delivery)| {
+                let turn = delivery.map(|delivery| {
+                    let attempt = delivery.attempt;
+                    let turn = Arc::clone(self).take_turn(delivery, Arc::clone(&reads), deadline);
+                    (attempt, tokio::spawn(turn))
+                });
+                (receipt, turn)
+            })
             .collect();
-        let unknown: Vec<SubscriberId> = unknown.into_iter().cloned().collect();
-        let read_by = deadline.min(Instant::now() + READ_LIMIT);
-        // Those whose secret is known do not wait for SSM, so it is asked in a task of its own.
-        let this = Arc::clone(self);
-        let asking = tokio::spawn(async move { this.secrets.ask(unknown, now, read_by).await });
-        let found = tokio::time::timeout_at(read_by, self.subscriptions.read(&keys))
-            .await
-            .unwrap_or_else(|_| {
-                tracing::error!("subscriptions.out_of_time");
-                Found::new()
-            });
-
-        let (mut begun, mut waiting) = (Vec::with_capacity(batch.len()), Vec::new());
-        for (index, (receipt, delivery)) in batch.into_iter().enumerate() {
-            match delivery {
-                None => begun.push((index, receipt, None)),
-                Some(delivery) => match self.secrets.known(&delivery.key.subscriber_id, now) {
-                    Some(secret) => {
-                        let turn = self.begin_turn(delivery, &found, secret, deadline);
-                        begun.push((index, receipt, Some(turn)));
-                    }
-                    None => waiting.push((index, receipt, delivery)),
-                },
-            }
-        }
-        let asked = asking.await.unwrap_or_default();
-        for (index, receipt, delivery) in waiting {
-            let subscriber = &delivery.key.subscriber_id;
-            let secret = asked.get(subscriber).cloned().unwrap_or_else(|| {
-                Err(SecretUnavailable::Unreadable(
-                    subscriber.to_string(),
-                    "SSM was not asked".into(),
-                ))
-            });
-            let turn = self.begin_turn(delivery, &found, secret, deadline);
-            begun.push((index, receipt, Some(turn)));
-        }
-        begun.sort_by_key(|(index, ..)| *index);
-
         let mut turns = Vec::with_capacity(begun.len());
-        for (_, receipt, turn) in begun {
+        for (receipt, turn) in begun {
             let step = match turn {
                 None => None,
                 Some((attempt, turn)) => Some(turn.await.unwrap_or_else(|error| {
@@ -257,20 +208,6 @@ impl Deliver {
             turns.push((receipt, step));
         }
         turns
-    }
-
-    /// Starts a delivery's task, and gives it with the number of its attempt.
-    fn begin_turn(
-        self: &Arc<Self>,
-        delivery: Delivery,
-        found: &Found,
-        secret: SecretResult,
-        deadline: Instant,
-    ) -> (u32, JoinHandle<Step>) {
-        let attempt = delivery.attempt;
-        let lookup = found.get(&delivery.key).cloned();
-        let turn = Arc::clone(self).take_turn(delivery, lookup, secret, deadline);
-        (attempt, tokio::spawn(turn))
     }
 
     /// The step after an outcome, with this moment's clock and jitter.
