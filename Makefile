@@ -76,7 +76,7 @@ lint: ## clippy, every warning an error
 
 .PHONY: docs
 docs: ## Does the documentation build without a warning?
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 
 .PHONY: template
 template: $(READY) ## Is infra/template.yaml a valid SAM template?
@@ -84,7 +84,7 @@ template: $(READY) ## Is infra/template.yaml a valid SAM template?
 
 .PHONY: unit
 unit: ## Unit tests
-	cargo test --workspace --exclude e2e --locked --quiet
+	cargo test --workspace --exclude e2e --locked -- --quiet
 
 # They wait most of the time, so all of them run at once, however few the cores.
 .PHONY: e2e
