@@ -145,13 +145,18 @@ async fn every_page_is_read_and_an_empty_one_is_not_the_last() {
     let entries = stage.dispatch(&dispatch, &event("OrderPaid", "{}")).await;
 
     assert_eq!(groups(&entries), ["b", "c", "e"]);
-    let starts: Vec<Value> = stage
-        .aws
-        .calls("Query")
-        .into_iter()
-        .map(|query| query["ExclusiveStartKey"].clone())
+    let queries = stage.aws.calls("Query");
+    let starts: Vec<&Value> = queries
+        .iter()
+        .map(|query| &query["ExclusiveStartKey"])
         .collect();
-    assert_eq!(starts, [Value::Null, key("a"), key("c"), key("d")]);
+    assert_eq!(starts, [&Value::Null, &key("a"), &key("c"), &key("d")]);
+    for query in queries {
+        assert_eq!(
+            query["ConsistentRead"], true,
+            "a row that is younger than the event is there: {query}"
+        );
+    }
 }
 
 #[tokio::test]
