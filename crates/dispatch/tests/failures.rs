@@ -196,16 +196,62 @@ async fn a_silent_queue_fails_the_event_before_its_time_is_over() {
 }
 
 #[tokio::test]
-async fn a_silent_table_fails_the_event_before_its_time_is_over() {
-    let stage = stage_with_subscribers(3).await;
-    stage.aws.always("Query", Reply::Hang);
+async fn a_silent_table_fails_the_event_before_its_time_is_over_and_what_was_read_is_sent() {
+    // The second page of two rows, or the third of ten, never comes.
+    let cases = [(2, 0, 0), (2, 1, 2), (10, 2, 20), (7, 2, 14)];
+    side_by_side(cases, |(page_size, pages, sent)| async move {
+        let stage = stage_with_subscribers(30).await;
+        stage.aws.set_page_size(page_size);
+        stage.aws.always("Query", Reply::Hang);
+        stage.aws.next("Query", vec![Reply::Usual; pages]);
+        let dispatch = stage.start(DISPATCH).await;
+        let start = Instant::now();
+
+        let ending = dispatch
+            .invoke(&event("OrderPaid", "{}"), Duration::from_secs(4))
+            .await;
+
+        assert_eq!(
+            ending.error_message(),
+            "the subscriptions could not be read in time"
+        );
+        assert!(start.elapsed() < Duration::from_millis(3900));
+        assert_eq!(stage.sent_since(0).len(), sent, "{pages} pages");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn pages_without_end_fail_the_event_before_its_time_is_over_and_what_was_read_is_sent() {
+    let stage = stage_with_subscribers(7).await;
+    // Seven rows, then one empty page after another.
+    stage.aws.rule("Query", |input| {
+        let key = json!({"eventType": {"S": "OrderPaid"}, "subscriberId": {"S": "z"}});
+        let items: Vec<Value> = (0..7)
+            .filter(|_| input["ExclusiveStartKey"].is_null())
+            .map(|n| {
+                json!({
+                    "subscriberId": {"S": format!("s{n}")},
+                    "url": {"S": "https://example.com/"},
+                    "enabled": {"BOOL": true},
+                })
+            })
+            .collect();
+        Reply::Output(json!({"Items": items, "Count": items.len(), "LastEvaluatedKey": key}))
+    });
     let dispatch = stage.start(DISPATCH).await;
+    let start = Instant::now();
 
     let ending = dispatch
         .invoke(&event("OrderPaid", "{}"), Duration::from_secs(3))
         .await;
 
-    assert!(matches!(ending, Ending::Error(_)), "{ending:?}");
+    assert_eq!(
+        ending.error_message(),
+        "the subscriptions could not be read in time"
+    );
+    assert!(start.elapsed() < Duration::from_millis(2900));
+    assert_eq!(stage.sent_since(0).len(), 7);
 }
 
 #[tokio::test]
