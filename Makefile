@@ -73,6 +73,8 @@ fmt-check: ## Is the code formatted?
 .PHONY: lint
 lint: ## clippy, every warning an error
 	cargo clippy --workspace --all-targets --locked -- -D warnings
+	@# "All" leaves out what a plain `cargo test` leaves out, see tests/Cargo.toml.
+	cargo clippy --workspace --test stack --locked -- -D warnings
 
 .PHONY: docs
 docs: ## Does the documentation build without a warning?
@@ -83,13 +85,15 @@ template: $(READY) ## Is infra/template.yaml a valid SAM template?
 	.venv/bin/sam validate --lint --template infra/template.yaml
 
 .PHONY: unit
-unit: ## Unit tests
-	cargo test --workspace --exclude e2e --locked -- --quiet
+unit: ## Every test that needs no local stack
+	cargo test --workspace --locked -- --quiet
 
-# They wait most of the time, so all of them run at once, however few the cores.
+# Most of the time they wait, so all of them run at once, however few the cores.
+# `--workspace` again, or cargo would settle the features of the dependencies for
+# one package and compile them anew.
 .PHONY: e2e
 e2e: build ## End-to-end tests on the deployed template
-	RUST_TEST_THREADS=32 cargo test --package e2e --locked
+	RUST_TEST_THREADS=32 cargo test --workspace --locked --test stack
 
 # ---- Production -----------------------------------------------------------------
 

@@ -11,9 +11,9 @@
 //! | [`permissions`] | that the functions may do what the template grants, and no more |
 //! | [`side_by_side`] | that stacks do not meet |
 //!
-//! Most of the time is waiting, so all of them should run at once: `make e2e` sets
-//! `RUST_TEST_THREADS`. The tests that disturb others have a stack of their own, the others
-//! share one.
+//! They need what `make build` makes; `make e2e` makes it and runs them. Most of the time is
+//! waiting, so it sets `RUST_TEST_THREADS` to run all of them at once. The tests that disturb
+//! others have a stack of their own, the others share one.
 
 #![expect(
     clippy::unwrap_used,
