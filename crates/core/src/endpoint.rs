@@ -109,8 +109,9 @@ impl EndpointRules {
             bare.strip_suffix(domain)
                 .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
         });
-        // A single label would be completed by the search domains of the network we run in.
-        if special || !bare.contains('.') {
+        // A single label would be completed by the search domains of the network we run in, and
+        // what a resolver makes of an empty one is anybody's guess.
+        if special || !bare.contains('.') || bare.split('.').any(str::is_empty) {
             return Err(EndpointError::Name(name.to_owned()));
         }
         Ok(())
@@ -220,6 +221,9 @@ mod tests {
             "metadata.google.internal",
             "nas.home.arpa",
             "x.test",
+            "localhost..",
+            "example..com",
+            ".example.com",
         ] {
             assert_eq!(
                 judged(&format!("https://{name}/")),

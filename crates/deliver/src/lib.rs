@@ -117,7 +117,7 @@ impl Deliver {
             error
         })?;
         drop(payload);
-        let turns = self.take_turns(records, before(end, MARGIN)).await;
+        let turns = self.take_turns(records, time::before(end, MARGIN)).await;
 
         let mut response = SqsBatchResponse::default();
         let mut reported = HashSet::new();
@@ -148,7 +148,7 @@ impl Deliver {
             }
         }
         // A visibility that could not be changed in time is the queue's own.
-        let answer_by = before(end, MARGIN / 4);
+        let answer_by = time::before(end, MARGIN / 4);
         if tokio::time::timeout_at(answer_by, self.queue.change_visibility(wishes))
             .await
             .is_err()
@@ -220,10 +220,6 @@ impl Deliver {
             rand::random(),
         )
     }
-}
-
-fn before(end: Instant, margin: Duration) -> Instant {
-    end.checked_sub(margin).unwrap_or(end)
 }
 
 /// Reads the job in a record.

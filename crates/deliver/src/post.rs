@@ -29,7 +29,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(50);
 
 /// How many connections are open before further ones are not kept after use. Each costs memory
 /// and one of the 1024 file descriptors that Lambda gives.
-const KEPT_CONNECTIONS: usize = 100;
+const KEPT_CONNECTIONS: usize = 200;
 
 /// How long connecting may take, of the attempt's own time.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);

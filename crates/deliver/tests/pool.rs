@@ -22,7 +22,7 @@ const DELIVER: &str = env!("CARGO_BIN_EXE_deliver");
 const NONE: [&str; 0] = [];
 
 /// How many connections are kept, about.
-const KEPT: usize = 100;
+const KEPT: usize = 200;
 
 /// What else has a file descriptor: the connections of a batch that are in use or closing, those
 /// to AWS and to Lambda, the runtime's own.

@@ -29,7 +29,8 @@ use subscriptions::{Subscriptions, read_row};
 /// How many `SendMessageBatch` calls are under way at once. Each may carry 1 MiB.
 const BATCHES_IN_FLIGHT: usize = 8;
 
-/// What is left of the invocation's time when sending stops, so that the answer still gets out.
+/// What is left of the invocation's time when sending stops, so that the answer still gets out;
+/// and of the time for sending when reading stops.
 const MARGIN: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// The function with its clients.
@@ -101,8 +102,7 @@ impl Dispatch {
         payload: Box<RawValue>,
         context: Context,
     ) -> Result<(), DispatchError> {
-        let end = time::end_of(&context);
-        let deadline = end.checked_sub(MARGIN).unwrap_or(end);
+        let deadline = time::before(time::end_of(&context), MARGIN);
         let result = self.fan_out(payload.get(), deadline).await;
         if let Err(error) = &result {
             tracing::error!(%error, requestId = context.request_id, "event.failed");
@@ -150,7 +150,9 @@ impl Dispatch {
         fan_out: &mut FanOut<'_>,
     ) -> Result<(), DispatchError> {
         let mut pages = self.subscriptions.of_type(&event.event_type);
-        while let Some(rows) = tokio::time::timeout_at(fan_out.deadline, pages.next())
+        // What was read by then still has time to be sent.
+        let read_by = time::before(fan_out.deadline, MARGIN);
+        while let Some(rows) = tokio::time::timeout_at(read_by, pages.next())
             .await
             .map_err(|_| DispatchError::OutOfTime)??
         {

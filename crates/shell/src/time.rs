@@ -16,6 +16,12 @@ pub fn end_of(context: &Context) -> Instant {
     Instant::now() + time_left
 }
 
+/// The moment that lies `margin` before `end`.
+#[must_use]
+pub fn before(end: Instant, margin: Duration) -> Instant {
+    end.checked_sub(margin).unwrap_or(end)
+}
+
 /// Waits before another try: `first` before the second try (round 1), doubled with each further
 /// one, less a random part of up to half.
 pub async fn pause(first: Duration, round: u32) {
