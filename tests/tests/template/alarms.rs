@@ -115,21 +115,26 @@ fn every_alarm_watches_the_right_metric_and_tells_the_topic() {
 }
 
 #[test]
-fn what_deliver_logs_as_an_error_is_what_the_own_faults_alarm_counts() {
+fn what_either_function_logs_as_an_error_is_what_the_own_faults_alarm_counts() {
     let template = Template::read();
-    let filter = template.properties("OwnFaultsFilter");
-    assert_eq!(filter["LogGroupName"], json!({"Ref": "DeliverLogGroup"}));
-    assert_eq!(filter["FilterPattern"], r#"{ $.level = "ERROR" }"#);
     let alarm = template.properties("OwnFaultsAlarm");
-    assert_eq!(
-        filter["MetricTransformations"],
-        json!([{
-            "MetricNamespace": alarm["Namespace"],
-            "MetricName": alarm["MetricName"],
-            "MetricValue": "1",
-            "DefaultValue": 0,
-        }])
-    );
+    for (name, log_group) in [
+        ("DeliverFaultsFilter", "DeliverLogGroup"),
+        ("DispatchFaultsFilter", "DispatchLogGroup"),
+    ] {
+        let filter = template.properties(name);
+        assert_eq!(filter["LogGroupName"], json!({"Ref": log_group}));
+        assert_eq!(filter["FilterPattern"], r#"{ $.level = "ERROR" }"#);
+        assert_eq!(
+            filter["MetricTransformations"],
+            json!([{
+                "MetricNamespace": alarm["Namespace"],
+                "MetricName": alarm["MetricName"],
+                "MetricValue": "1",
+                "DefaultValue": 0,
+            }])
+        );
+    }
 }
 
 #[test]
