@@ -95,6 +95,10 @@ unit: ## Every test that needs no local stack
 e2e: build ## End-to-end tests on the deployed template
 	RUST_TEST_THREADS=32 cargo test --workspace --locked --test stack
 
+.PHONY: measure
+measure: build ## What one environment of deliver costs: cold start, CPU, memory
+	$(PY) tests/measure.py target/lambda/deliver/bootstrap
+
 # ---- Production -----------------------------------------------------------------
 
 # Your own AWS credentials and region are used. sam shows the changes and asks.
