@@ -1,13 +1,15 @@
-//! Connections that count what is read from them.
+//! Connections that count what passes through them.
 //!
-//! So no answer is read beyond a bound, whatever it consists of; and a failure on a connection
-//! that had died in the pool can be told from one after an answer had begun.
+//! So no answer is read beyond a bound, whatever it consists of; a failure on a connection that
+//! had died in the pool can be told from one after an answer had begun; and a connection whose
+//! peer answers without taking the whole request is closed, where the HTTP client would go on
+//! offering it, payload and all, for as long as the peer likes.
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, ready};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker, ready};
 
 use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
 use hyper_util::client::legacy::connect::{Connected, Connection};
@@ -40,6 +42,11 @@ struct Counters {
     answers_before_request: AtomicUsize,
     /// What `bytes_read` was then.
     bytes_before_request: AtomicUsize,
+    /// Written since then.
+    bytes_of_request: AtomicUsize,
+    closed: AtomicBool,
+    /// The task that drives the connection, while it waits for the peer.
+    waiting: Mutex<Option<Waker>>,
 }
 
 impl ConnectionRecord {
@@ -50,15 +57,56 @@ impl ConnectionRecord {
             answers: AtomicUsize::new(0),
             answers_before_request: AtomicUsize::new(0),
             bytes_before_request: AtomicUsize::new(0),
+            bytes_of_request: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+            waiting: Mutex::default(),
         }))
     }
 
-    /// The final head of an answer has come; what is written next is another request.
+    /// The final head of an answer has come; what is written next is another request. Gives the
+    /// number of the answer.
     ///
     /// To be called before anything else can use the connection. It is, since the client hands a
     /// connection back while it gives out the answer, and all tasks share one thread.
-    pub(crate) fn answer_began(&self) {
-        self.0.answers.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn answer_began(&self) -> usize {
+        self.0.answers.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// An exchange is over, as far as anybody waits for it. Closes the connection unless the
+    /// answer of that number was read to its end and the request, with a body of `body_bytes`, was
+    /// taken. A later request that the connection has gone on to is not touched.
+    pub(crate) fn exchange_ended(&self, answer: usize, answer_ended: bool, body_bytes: usize) {
+        let counters = &self.0;
+        let is_latest = counters.answers_before_request.load(Ordering::Relaxed) < answer;
+        let taken = counters.bytes_of_request.load(Ordering::Relaxed) >= body_bytes;
+        if is_latest && !(answer_ended && taken) {
+            counters.closed.store(true, Ordering::Relaxed);
+            if let Some(task) = self.waiting().take() {
+                task.wake();
+            }
+        }
+    }
+
+    fn waiting(&self) -> std::sync::MutexGuard<'_, Option<Waker>> {
+        self.0
+            .waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets an operation on the connection go on, unless it was closed meanwhile.
+    fn check(&self, context: &Context<'_>) -> io::Result<()> {
+        if self.0.closed.load(Ordering::Relaxed) {
+            return Err(io::Error::from(io::ErrorKind::ConnectionAborted));
+        }
+        let mut waiting = self.waiting();
+        if !waiting
+            .as_ref()
+            .is_some_and(|task| task.will_wake(context.waker()))
+        {
+            *waiting = Some(context.waker().clone());
+        }
+        Ok(())
     }
 
     /// Whether the connection was there before `began`, when a request came to it, and not one
@@ -74,7 +122,7 @@ impl ConnectionRecord {
             - counters.bytes_before_request.load(Ordering::Relaxed)
     }
 
-    fn written(&self) {
+    fn writing(&self) {
         let counters = &self.0;
         let answers = counters.answers.load(Ordering::Relaxed);
         if counters
@@ -86,7 +134,12 @@ impl ConnectionRecord {
                 counters.bytes_read.load(Ordering::Relaxed),
                 Ordering::Relaxed,
             );
+            counters.bytes_of_request.store(0, Ordering::Relaxed);
         }
+    }
+
+    fn written(&self, bytes: usize) {
+        self.0.bytes_of_request.fetch_add(bytes, Ordering::Relaxed);
     }
 
     fn read(&self, bytes: usize) -> io::Result<()> {
@@ -98,7 +151,7 @@ impl ConnectionRecord {
     }
 }
 
-/// A connection that counts the bytes read from it, inside TLS.
+/// A connection that counts the bytes that pass through it, inside TLS.
 pub(crate) struct Counted<T> {
     inner: T,
     record: ConnectionRecord,
@@ -132,6 +185,7 @@ impl<T: Read + Unpin> Read for Counted<T> {
         mut target: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        this.record.check(context)?;
         let (space, _) = this.buffer.split_at_mut(READ_BYTES.min(target.remaining()));
         let mut buffer = ReadBuf::new(space);
         ready!(Pin::new(&mut this.inner).poll_read(context, buffer.unfilled()))?;
@@ -148,8 +202,11 @@ impl<T: Write + Unpin> Write for Counted<T> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.record.written();
-        Pin::new(&mut self.inner).poll_write(context, bytes)
+        self.record.check(context)?;
+        self.record.writing();
+        let count = ready!(Pin::new(&mut self.inner).poll_write(context, bytes))?;
+        self.record.written(count);
+        Poll::Ready(Ok(count))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -169,8 +226,11 @@ impl<T: Write + Unpin> Write for Counted<T> {
         context: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.record.written();
-        Pin::new(&mut self.inner).poll_write_vectored(context, slices)
+        self.record.check(context)?;
+        self.record.writing();
+        let count = ready!(Pin::new(&mut self.inner).poll_write_vectored(context, slices))?;
+        self.record.written(count);
+        Poll::Ready(Ok(count))
     }
 }
 
@@ -185,7 +245,7 @@ mod tests {
         let before = Instant::now();
         tokio::time::advance(Duration::from_millis(1)).await;
         let record = ConnectionRecord::new();
-        record.written();
+        record.writing();
         assert!(
             !record.was_idle_from(before),
             "it was made for this request"
@@ -207,13 +267,13 @@ mod tests {
             "the request has been answered"
         );
 
-        record.written();
+        record.writing();
         assert!(
             record.was_idle_from(later),
             "nothing has come since the next request"
         );
         record.read(1).unwrap();
-        record.written();
+        record.writing();
         assert!(
             !record.was_idle_from(later),
             "an early byte counts, whatever is written after it"
@@ -224,12 +284,51 @@ mod tests {
     fn no_answer_is_read_beyond_the_bound() {
         let record = ConnectionRecord::new();
         for _ in 0..3 {
-            record.written();
+            record.writing();
             record.read(ANSWER_MAX_BYTES).unwrap();
             record.answer_began();
         }
-        record.written();
+        record.writing();
         record.read(ANSWER_MAX_BYTES).unwrap();
         assert!(record.read(1).is_err());
+    }
+
+    fn is_closed(record: &ConnectionRecord) -> bool {
+        record.check(&Context::from_waker(Waker::noop())).is_err()
+    }
+
+    #[test]
+    fn a_connection_stays_open_if_request_and_answer_were_both_taken_whole() {
+        let record = ConnectionRecord::new();
+        record.writing();
+        record.written(100);
+        let answer = record.answer_began();
+        record.exchange_ended(answer, true, 100);
+        assert!(!is_closed(&record));
+    }
+
+    #[test]
+    fn a_connection_is_closed_if_request_or_answer_is_left_half_way() {
+        for (written, answer_ended) in [(99, true), (100, false)] {
+            let record = ConnectionRecord::new();
+            record.writing();
+            record.written(written);
+            let answer = record.answer_began();
+            record.exchange_ended(answer, answer_ended, 100);
+            assert!(is_closed(&record), "{written} {answer_ended}");
+        }
+    }
+
+    #[test]
+    fn the_end_of_an_exchange_does_not_touch_the_next_one() {
+        let record = ConnectionRecord::new();
+        record.writing();
+        record.written(100);
+        let answer = record.answer_began();
+        record.writing();
+        record.written(1);
+        record.exchange_ended(answer, true, 100);
+        record.exchange_ended(answer, false, 100);
+        assert!(!is_closed(&record));
     }
 }

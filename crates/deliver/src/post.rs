@@ -43,6 +43,9 @@ const USER_AGENT_VALUE: HeaderValue =
 
 type HttpClient = Client<Connector, Full<Bytes>>;
 
+/// The connection of an exchange, and the number of the answer on it.
+type Exchange = (ConnectionRecord, usize);
+
 /// The HTTP client of the function. It speaks HTTP/1.1, follows no redirect, uses no proxy, keeps
 /// no cookie and decompresses nothing.
 pub(crate) struct Poster {
@@ -109,14 +112,18 @@ impl Poster {
     ) -> Posted {
         let began = Instant::now();
         let deadline = began + limit;
+        let body_bytes = body.len();
         let exchange = self.exchange(uri, signed_headers, body);
         let result = tokio::time::timeout_at(deadline, exchange).await;
         let elapsed = began.elapsed();
         let (outcome, error) = match result {
-            Ok(Ok(response)) => {
+            Ok(Ok((response, exchange))) => {
                 let status = response.status().as_u16();
                 let outcome = Outcome::of_response(status, retry_after(response.headers()));
-                finish(response, deadline).await;
+                let ended = finish(response, deadline).await;
+                if let Some((connection, answer)) = exchange {
+                    connection.exchange_ended(answer, ended, body_bytes);
+                }
                 (outcome, None)
             }
             Ok(Err(error)) => {
@@ -142,7 +149,7 @@ impl Poster {
         uri: Uri,
         signed_headers: HeaderMap,
         body: Bytes,
-    ) -> Result<Response<Incoming>, ClientError> {
+    ) -> Result<(Response<Incoming>, Option<Exchange>), ClientError> {
         let request = || {
             let mut request = Request::new(Full::new(body.clone()));
             *request.method_mut() = Method::POST;
@@ -168,10 +175,15 @@ impl Poster {
             }
             result => result?,
         };
-        if let Some(connection) = response.extensions().get::<ConnectionRecord>() {
-            connection.answer_began();
-        }
-        Ok(response)
+        let exchange = response
+            .extensions()
+            .get::<ConnectionRecord>()
+            .cloned()
+            .map(|connection| {
+                let answer = connection.answer_began();
+                (connection, answer)
+            });
+        Ok((response, exchange))
     }
 }
 
@@ -192,11 +204,12 @@ fn retry_after(headers: &HeaderMap) -> Option<RetryAfter> {
         .max_by_key(|retry_after| retry_after.seconds_from(now))
 }
 
-/// Reads what is left of an answer, so that the connection can be used again. Whatever comes of
-/// it, the status line has decided.
-async fn finish(response: Response<Incoming>, deadline: Instant) {
+/// Reads what is left of an answer, so that the connection can be used again, and tells whether
+/// its end was reached. Whatever comes of it, the status line has decided.
+async fn finish(response: Response<Incoming>, deadline: Instant) -> bool {
     let patience = deadline.min(Instant::now() + BODY_PATIENCE);
-    let _ = tokio::time::timeout_at(patience, response.into_body().collect()).await;
+    let body = tokio::time::timeout_at(patience, response.into_body().collect()).await;
+    matches!(body, Ok(Ok(_)))
 }
 
 /// What an exchange without an answer means.

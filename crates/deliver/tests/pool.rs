@@ -14,7 +14,7 @@ use e2e::http1::{Request, read_request, response};
 use e2e::receiver::{Answer, Receiver};
 use e2e::sqs_event::{Job, Record};
 use e2e::stage::{Stage, failures};
-use tokio::io::{AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 const DELIVER: &str = env!("CARGO_BIN_EXE_deliver");
@@ -155,4 +155,40 @@ async fn a_connection_that_died_before_its_first_use_costs_the_partner_nothing()
     assert_eq!(batch.visibilities, []);
     let [second, third] = requests.await.unwrap();
     assert_eq!(second, third, "the same attempt");
+}
+
+/// A partner that answers as soon as it has seen the head, and takes little of the body, would
+/// otherwise hold the connection and the payload for as long as it likes.
+#[tokio::test]
+async fn a_connection_whose_request_is_answered_before_it_is_taken_is_closed() {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let door = Doorkeeper(socket.listen(8).unwrap());
+    let stage = Stage::for_deliver().await;
+    stage.subscribe("s0", &format!("http://{}/", door.address()));
+    // More than the buffers of both ends take together.
+    let job = Job {
+        body: format!(r#"{{"data":"{}"}}"#, "x".repeat(12_000_000)),
+        ..Job::for_subscriber("s0")
+    };
+    let record = Record::new(0, &job.text());
+    let deliver = stage.start(DELIVER).await;
+    tokio::spawn(async move {
+        let mut clients = Vec::new();
+        loop {
+            let mut client = door.take().await;
+            client.read_exact(&mut [0; 1024]).await.unwrap();
+            answer(&mut client, 200).await;
+            clients.push(client);
+        }
+    });
+
+    let mut open_files = Vec::new();
+    for _ in 0..4 {
+        let batch = stage.deliver(&deliver, std::slice::from_ref(&record)).await;
+        assert_eq!(batch.response, failures(&NONE));
+        open_files.push(deliver.open_files());
+    }
+    assert_eq!(open_files[1..], [open_files[0]; 3]);
 }
