@@ -49,8 +49,8 @@ pub enum DispatchError {
     /// A body or job could not be written as JSON.
     #[error("cannot write a job: {0}")]
     Json(#[from] JsonError),
-    /// The invocation's time was over before all subscriptions were read.
-    #[error("the subscriptions could not be read in time")]
+    /// The invocation's time was over before all subscriptions were read and sent to.
+    #[error("the time was over before all subscriptions were read and their jobs sent")]
     OutOfTime,
     /// The subscriptions could not be read to the end.
     #[error("cannot read the subscriptions: {0}")]
@@ -157,6 +157,10 @@ impl Dispatch {
             .map_err(|_| DispatchError::OutOfTime)??
         {
             for row in &rows {
+                // A page may hold thousands of rows, and each job copies the payload.
+                if fan_out.is_late() {
+                    return Err(DispatchError::OutOfTime);
+                }
                 if let Some(subscription) = read_row(row, event, &mut fan_out.tally) {
                     let message = job(event, body, &subscription)?;
                     fan_out.add(event, message).await;
@@ -197,12 +201,20 @@ impl FanOut<'_> {
         }
     }
 
+    fn is_late(&self) -> bool {
+        Instant::now() >= self.deadline
+    }
+
     /// Starts sending a batch, once fewer than [`BATCHES_IN_FLIGHT`] are under way.
     async fn send(&mut self, batch: Vec<Packed>) {
         if self.in_flight.len() >= BATCHES_IN_FLIGHT
             && let Some(sent) = self.in_flight.join_next().await
         {
             self.tally.count(sent);
+        }
+        if self.is_late() {
+            self.tally.unsent += batch.len();
+            return;
         }
         let sender = self.sender.clone();
         let deadline = self.deadline;

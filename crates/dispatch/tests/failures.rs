@@ -195,6 +195,25 @@ async fn a_silent_queue_fails_the_event_before_its_time_is_over() {
     assert!(start.elapsed() < Duration::from_millis(2900));
 }
 
+/// Making the jobs of a large event takes time too, and none of them can be sent any more.
+#[tokio::test]
+async fn a_silent_queue_and_a_large_event_end_in_time_however_many_subscribers_there_are() {
+    let stage = stage_with_subscribers(300).await;
+    stage.aws.always("SendMessageBatch", Reply::Hang);
+    let dispatch = stage.start(DISPATCH).await;
+    let detail = format!(r#"{{"x":"{}"}}"#, "y".repeat(900_000));
+    let time = Duration::from_secs(4);
+    let began = Instant::now();
+
+    let ending = dispatch.invoke(&event("OrderPaid", &detail), time).await;
+
+    assert!(began.elapsed() < time, "{:?}", began.elapsed());
+    assert_eq!(
+        ending.error_message(),
+        "the time was over before all subscriptions were read and their jobs sent"
+    );
+}
+
 #[tokio::test]
 async fn a_silent_table_fails_the_event_before_its_time_is_over_and_what_was_read_is_sent() {
     // The second page of two rows, or the third of ten, never comes.
@@ -213,7 +232,7 @@ async fn a_silent_table_fails_the_event_before_its_time_is_over_and_what_was_rea
 
         assert_eq!(
             ending.error_message(),
-            "the subscriptions could not be read in time"
+            "the time was over before all subscriptions were read and their jobs sent"
         );
         assert!(start.elapsed() < Duration::from_millis(3900));
         assert_eq!(stage.sent_since(0).len(), sent, "{pages} pages");
@@ -248,7 +267,7 @@ async fn pages_without_end_fail_the_event_before_its_time_is_over_and_what_was_r
 
     assert_eq!(
         ending.error_message(),
-        "the subscriptions could not be read in time"
+        "the time was over before all subscriptions were read and their jobs sent"
     );
     assert!(start.elapsed() < Duration::from_millis(2900));
     assert_eq!(stage.sent_since(0).len(), 7);
