@@ -26,11 +26,6 @@ use crate::counted::Counted;
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// How long sent bytes may stay unacknowledged before the connection counts as dead. A flow that
-/// a firewall or NAT has dropped silently would otherwise use up the attempt.
-#[cfg(target_os = "linux")]
-const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(4);
-
 /// A name could not be resolved.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ResolveError {
@@ -86,6 +81,9 @@ fn judge_answers(rules: EndpointRules, addresses: &[SocketAddr]) -> Result<(), B
 pub(crate) struct Connector {
     https: HttpsConnector<HttpConnector<GuardedResolver>>,
     rules: EndpointRules,
+    /// Limit of resolving, connecting and the TLS handshake together. The client goes on with a
+    /// connect that nobody waits for any more, so it must end by itself.
+    limit: Duration,
     /// Every open connection holds a clone.
     open: Arc<()>,
 }
@@ -104,8 +102,6 @@ impl Connector {
         http.enforce_http(false);
         http.set_nodelay(true);
         http.set_connect_timeout(Some(connect_timeout));
-        #[cfg(target_os = "linux")]
-        http.set_tcp_user_timeout(Some(UNACKNOWLEDGED_TIMEOUT));
         let roots = RootCertStore {
             roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
         };
@@ -122,6 +118,7 @@ impl Connector {
         Ok(Self {
             https,
             rules,
+            limit: connect_timeout,
             open: Arc::new(()),
         })
     }
@@ -158,7 +155,11 @@ impl Service<Uri> for Connector {
         }
         let connecting = self.https.call(uri);
         let open = Arc::clone(&self.open);
-        Box::pin(async move { Ok(Counted::new(connecting.await?, open)) })
+        let limit = self.limit;
+        Box::pin(async move {
+            let connected = tokio::time::timeout(limit, connecting).await??;
+            Ok(Counted::new(connected, open))
+        })
     }
 }
 

@@ -109,11 +109,12 @@ impl ConnectionRecord {
         Ok(())
     }
 
-    /// Whether the connection was there before `began`, when a request came to it, and not one
-    /// byte of an answer to that request has come: then the peer most likely closed the connection
+    /// Whether the connection was there before a request that began at `began` came to it, since
+    /// it is older or has answered before, and not one byte of an answer to that request has come: then the peer most likely closed the connection
     /// while it was idle, and never saw the request.
     pub(crate) fn was_idle_from(&self, began: Instant) -> bool {
-        self.0.established < began && self.bytes_of_answer() == 0
+        let has_answered = self.0.answers_before_request.load(Ordering::Relaxed) > 0;
+        (has_answered || self.0.established < began) && self.bytes_of_answer() == 0
     }
 
     fn bytes_of_answer(&self) -> usize {

@@ -149,11 +149,13 @@ impl Deliver {
         }
         // A visibility that could not be changed in time is the queue's own.
         let answer_by = time::before(end, MARGIN / 4);
-        if tokio::time::timeout_at(answer_by, self.queue.change_visibility(wishes))
-            .await
-            .is_err()
-        {
-            tracing::error!(requestId = context.request_id, "visibility.out_of_time");
+        // In a task, so that not even a panic costs those that were delivered.
+        let this = Arc::clone(&self);
+        let changing = tokio::spawn(async move { this.queue.change_visibility(wishes).await });
+        match tokio::time::timeout_at(answer_by, changing).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!(%error, "visibility.task_failed"),
+            Err(_) => tracing::error!("visibility.out_of_time"),
         }
         if unidentified {
             tracing::error!(requestId = context.request_id, "batch.unidentified");

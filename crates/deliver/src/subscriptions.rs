@@ -99,7 +99,10 @@ impl Subscriptions {
                 }
             };
             // Only an answer that speaks of the table can say that a row is not there.
-            let Some(items) = answer.responses().and_then(|tables| tables.values().next()) else {
+            let Some(items) = answer
+                .responses()
+                .and_then(|tables| tables.get(&self.table_name))
+            else {
                 let error = "the answer has no such table";
                 tracing::error!(error, "subscriptions.unreadable");
                 return;
@@ -115,6 +118,22 @@ impl Subscriptions {
                 .flat_map(KeysAndAttributes::keys)
                 .filter_map(key_of)
                 .collect();
+            // One row for a key that was asked for, or the key as unprocessed: an answer that holds
+            // anything else proves nothing about the keys it leaves out.
+            let unprocessed_keys: usize = answer
+                .unprocessed_keys()
+                .into_iter()
+                .flat_map(HashMap::values)
+                .map(|keys| keys.keys().len().max(1))
+                .sum();
+            if rows.len() != items.len()
+                || unprocessed.len() != unprocessed_keys
+                || !rows.keys().all(|key| waiting.contains(&key))
+            {
+                let error = "the answer is not one to what was asked";
+                tracing::error!(error, "subscriptions.unreadable");
+                return;
+            }
             waiting.retain(|key| {
                 let wait = unprocessed.contains(key);
                 if !wait {

@@ -90,7 +90,10 @@ impl Pages<'_> {
         {
             self.next = Next::After(key);
         }
-        Ok(Some(page.items.unwrap_or_default()))
+        match page.items {
+            Some(items) => Ok(Some(items)),
+            None => Err(ReadError("the answer has no items".into())),
+        }
     }
 }
 
@@ -107,8 +110,9 @@ pub(crate) fn read_row(item: &Item, event: &Event<'_>, tally: &mut Tally) -> Opt
         Err(error) => {
             tally.skipped += 1;
             let subscriber_id = match row.subscriber_id {
-                Some(Attribute::Text(text)) => Some(text),
-                Some(Attribute::Flag(_) | Attribute::Other) | None => None,
+                // A url that was put into the wrong attribute may hold a token.
+                Some(Attribute::Text(text)) if !text.contains("://") => Some(text),
+                Some(_) | None => None,
             };
             tracing::error!(
                 %error,

@@ -30,11 +30,11 @@ pub fn init() {
 /// `INFO` is also the most there is: below it there are only the libraries' own traces, which may
 /// show what passes through them.
 fn level(variable: Option<&str>) -> LevelFilter {
-    variable
-        .and_then(|level| level.parse().ok())
-        .map_or(LevelFilter::INFO, |level: LevelFilter| {
-            level.min(LevelFilter::INFO)
-        })
+    match variable {
+        Some("ERROR" | "error" | "FATAL" | "fatal") => LevelFilter::ERROR,
+        Some("WARN" | "warn") => LevelFilter::WARN,
+        Some(_) | None => LevelFilter::INFO,
+    }
 }
 
 /// Says why the function can not start, and ends the process: Lambda reports the exit, and the
@@ -59,6 +59,10 @@ mod tests {
             (Some("DEBUG"), LevelFilter::INFO),
             (Some("WARN"), LevelFilter::WARN),
             (Some("error"), LevelFilter::ERROR),
+            (Some("FATAL"), LevelFilter::ERROR),
+            (Some(""), LevelFilter::INFO),
+            (Some("OFF"), LevelFilter::INFO),
+            (Some("0"), LevelFilter::INFO),
         ] {
             assert_eq!(level(variable), expected, "{variable:?}");
         }
