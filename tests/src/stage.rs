@@ -347,3 +347,14 @@ pub fn failures(message_ids: &[impl AsRef<str>]) -> String {
         .collect();
     format!(r#"{{"batchItemFailures":[{}]}}"#, failures.join(","))
 }
+
+/// A stage with these subscribers at one receiver, and a record for each.
+pub async fn subscribers(receiver: &Receiver, names: &[&str]) -> (Stage, Vec<Record>) {
+    let stage = Stage::for_deliver().await;
+    let mut records = Vec::new();
+    for (n, name) in names.iter().enumerate() {
+        stage.subscribe(name, &receiver.url(&format!("/{name}")));
+        records.push(Record::new(n, &Job::for_subscriber(name).text()));
+    }
+    (stage, records)
+}

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use e2e::receiver::{Answer, Receiver};
 use e2e::signature::{assert_signed, secret_for};
 use e2e::sqs_event::{Job, Record};
-use e2e::stage::{Stage, failures, parameter_name};
+use e2e::stage::{Stage, failures, parameter_name, subscribers};
 
 const DELIVER: &str = env!("CARGO_BIN_EXE_deliver");
 
@@ -18,17 +18,6 @@ const T: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
 
 fn with_key_of(bytes: u8) -> String {
     format!("whsec_{}", STANDARD.encode((0..bytes).collect::<Vec<u8>>()))
-}
-
-/// A stage with these subscribers at one receiver, and a record for each.
-async fn subscribers(receiver: &Receiver, names: &[&str]) -> (Stage, Vec<Record>) {
-    let stage = Stage::for_deliver().await;
-    let mut records = Vec::new();
-    for (n, name) in names.iter().enumerate() {
-        stage.subscribe(name, &receiver.url(&format!("/{name}")));
-        records.push(Record::new(n, &Job::for_subscriber(name).text()));
-    }
-    (stage, records)
 }
 
 #[tokio::test]

@@ -8,23 +8,12 @@ use e2e::fake_aws::Reply;
 use e2e::receiver::{Answer, Receiver};
 use e2e::signature::{assert_signed, secret_for};
 use e2e::sqs_event::{Job, Record};
-use e2e::stage::{Stage, failures, parameter_name, side_by_side};
+use e2e::stage::{Stage, failures, parameter_name, side_by_side, subscribers};
 use serde_json::{Value, json};
 
 const DELIVER: &str = env!("CARGO_BIN_EXE_deliver");
 
 const NONE: [&str; 0] = [];
-
-/// A stage with these subscribers at one receiver, and a record for each.
-async fn subscribers(receiver: &Receiver, names: &[&str]) -> (Stage, Vec<Record>) {
-    let stage = Stage::for_deliver().await;
-    let mut records = Vec::new();
-    for (n, name) in names.iter().enumerate() {
-        stage.subscribe(name, &receiver.url(&format!("/{name}")));
-        records.push(Record::new(n, &Job::for_subscriber(name).text()));
-    }
-    (stage, records)
-}
 
 #[tokio::test]
 async fn decryption_is_asked_for_once_per_batch_and_the_answer_is_kept() {
