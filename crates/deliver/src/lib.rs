@@ -147,21 +147,28 @@ impl Deliver {
                 response.add_failure(message_id);
             }
         }
-        // A visibility that could not be changed in time is the queue's own.
-        let answer_by = time::before(end, MARGIN / 4);
-        // In a task, so that not even a panic costs those that were delivered.
-        let this = Arc::clone(&self);
-        let changing = tokio::spawn(async move { this.queue.change_visibility(wishes).await });
-        match tokio::time::timeout_at(answer_by, changing).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::error!(%error, "visibility.task_failed"),
-            Err(_) => tracing::error!("visibility.out_of_time"),
+        if !wishes.is_empty() {
+            self.change_visibility(wishes, time::before(end, MARGIN / 4))
+                .await;
         }
         if unidentified {
             tracing::error!(requestId = context.request_id, "batch.unidentified");
             return Err(DeliverError::Unidentified);
         }
         Ok(response)
+    }
+
+    /// Hides what failed until its next attempt. A visibility that could not be changed in time is
+    /// the queue's own.
+    async fn change_visibility(self: &Arc<Self>, wishes: Vec<Visibility>, deadline: Instant) {
+        // In a task, so that not even a panic costs those that were delivered.
+        let this = Arc::clone(self);
+        let changing = tokio::spawn(async move { this.queue.change_visibility(wishes).await });
+        match tokio::time::timeout_at(deadline, changing).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!(%error, "visibility.task_failed"),
+            Err(_) => tracing::error!("visibility.out_of_time"),
+        }
     }
 
     /// Brings every record to its step; `None` for a poison message.
