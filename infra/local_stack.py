@@ -342,6 +342,7 @@ def run_emulator(watch_pid: int | None) -> None:
     from ministack.app import main as ministack_main
 
     _check_permissions_as_in_aws()
+    _evaluate_conditions_as_in_aws()
     sys.argv = ["ministack"]
     ministack_main()
 
@@ -388,6 +389,26 @@ def _check_permissions_as_in_aws() -> None:
     iam_actions.extract_iam_action = extract_iam_action
     iam_actions.extract_resource_arn = extract_resource_arn
     iam_evaluator.enforce = enforce
+
+
+def _evaluate_conditions_as_in_aws() -> None:
+    """Let a Condition of a template compare the account and the Region.
+
+    The emulator compares the name "AWS::AccountId" itself, so it would take its own
+    account for one on AWS and be asked for resources that it does not have.
+    """
+    from ministack.core.responses import get_account_id, get_region
+    from ministack.services.cloudformation import changesets, engine, handlers, stacks
+
+    evaluate = engine._evaluate_conditions
+
+    def evaluate_conditions(template: dict, parameters: dict) -> dict:
+        pseudo = {"AWS::AccountId": get_account_id(), "AWS::Region": get_region()}
+        known = {name: {"Value": value} for name, value in pseudo.items()}
+        return evaluate(template, known | parameters)
+
+    for module in (changesets, engine, handlers, stacks):
+        module._evaluate_conditions = evaluate_conditions
 
 
 def _free_port() -> int:
