@@ -1,8 +1,8 @@
-//! SQS, DynamoDB and SSM behind one address, told apart by `x-amz-target`.
+//! SQS, DynamoDB, SSM and EventBridge behind one address, told apart by `x-amz-target`.
 //!
-//! It keeps rows and parameters in memory and answers like AWS, and it refuses what AWS refuses
+//! It keeps items and parameters in memory and answers like AWS, and it refuses what AWS refuses
 //! where the local emulator does not: a visibility of 43 200 s, characters outside SQS's set,
-//! a reserved word in an expression, a key that is asked for twice. Every call is recorded, and a
+//! a reserved word in an expression, a key that is asked for twice, an item of more than 400 KB. Every call is recorded, and a
 //! test can put another answer in the place of the usual one.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -20,6 +20,7 @@ use tokio::task::JoinHandle;
 use crate::http1::{Request, read_request, response};
 
 mod dynamodb;
+mod events;
 mod reply;
 mod sqs;
 mod ssm;
@@ -31,6 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// One call that a function made.
 #[derive(Clone, Debug)]
 pub struct Call {
+    /// For example `DynamoDB_20120810` or `AmazonSQS`.
+    pub service: String,
     /// For example `SendMessageBatch`.
     pub operation: String,
     /// The input, as JSON.
@@ -39,7 +42,7 @@ pub struct Call {
     pub at: Instant,
 }
 
-/// The entries of a batch call of SQS.
+/// The entries of a batch call of SQS, or of `PutEvents`.
 ///
 /// # Panics
 /// If there are none.
@@ -55,7 +58,7 @@ struct State {
     calls: Vec<Call>,
     queued: HashMap<&'static str, VecDeque<Reply>>,
     rules: HashMap<&'static str, Rule>,
-    rows: dynamodb::Rows,
+    tables: dynamodb::Tables,
     page_size: Option<usize>,
     parameters: BTreeMap<String, String>,
 }
@@ -100,7 +103,8 @@ impl FakeAws {
 
     /// Adds or replaces a row of the subscriptions table, in DynamoDB's JSON.
     pub fn put_row(&self, row: Value) {
-        self.state.lock().unwrap().rows.put(&row);
+        let tables = &mut self.state.lock().unwrap().tables;
+        tables.subscriptions.put(&row);
     }
 
     /// Adds or replaces an enabled subscription, just as an operator writes it by hand.
@@ -115,21 +119,40 @@ impl FakeAws {
 
     /// Takes a row away.
     pub fn delete_row(&self, event_type: &str, subscriber_id: &str) {
-        self.state
-            .lock()
-            .unwrap()
-            .rows
-            .delete(event_type, subscriber_id);
+        let tables = &mut self.state.lock().unwrap().tables;
+        tables.subscriptions.delete(&[event_type, subscriber_id]);
     }
 
     /// A row of the subscriptions table as it is now, in DynamoDB's JSON.
     #[must_use]
     pub fn row(&self, event_type: &str, subscriber_id: &str) -> Option<Value> {
-        self.state
-            .lock()
-            .unwrap()
-            .rows
-            .get(event_type, subscriber_id)
+        let tables = &self.state.lock().unwrap().tables;
+        tables.subscriptions.get(&[event_type, subscriber_id])
+    }
+
+    /// Adds or replaces an item of the deliveries table, in DynamoDB's JSON.
+    pub fn put_record(&self, record: Value) {
+        let tables = &mut self.state.lock().unwrap().tables;
+        tables.deliveries.put(&record);
+    }
+
+    /// Takes a delivery record away, as the table's time to live does.
+    pub fn delete_record(&self, webhook_id: &str) {
+        let tables = &mut self.state.lock().unwrap().tables;
+        tables.deliveries.delete(&[webhook_id]);
+    }
+
+    /// A delivery record as it is now, in DynamoDB's JSON.
+    #[must_use]
+    pub fn record(&self, webhook_id: &str) -> Option<Value> {
+        let tables = &self.state.lock().unwrap().tables;
+        tables.deliveries.get(&[webhook_id])
+    }
+
+    /// All delivery records as they are now, in the order of their webhook ids.
+    #[must_use]
+    pub fn records(&self) -> Vec<Value> {
+        self.state.lock().unwrap().tables.deliveries.all()
     }
 
     /// `Query` gives at most this many rows a page from now on.
@@ -266,11 +289,10 @@ async fn serve(
 /// Records the call and finds its reply, neither [`Reply::Usual`] nor [`Reply::CutShort`].
 fn answer(request: &Request, state: &mut State) -> Reply {
     let target = request.header("x-amz-target").unwrap_or_default();
-    let operation = target
-        .split_once('.')
-        .map_or(target, |(_, operation)| operation);
+    let (service, operation) = target.split_once('.').unwrap_or(("", target));
     let input: Value = serde_json::from_slice(&request.body).unwrap_or_default();
     state.calls.push(Call {
+        service: service.to_owned(),
         operation: operation.to_owned(),
         input: input.clone(),
         at: Instant::now(),
@@ -295,10 +317,12 @@ fn answer(request: &Request, state: &mut State) -> Reply {
 
 fn usual(operation: &str, input: &Value, state: &mut State) -> Reply {
     match operation {
-        "BatchGetItem" => state.rows.batch_get(input),
-        "GetItem" => state.rows.get_item(input),
-        "Query" => state.rows.query(input, state.page_size),
-        "UpdateItem" => state.rows.update(input),
+        "BatchGetItem" => state.tables.batch_get(input).into(),
+        "BatchWriteItem" => state.tables.batch_write(input).into(),
+        "GetItem" => state.tables.get_item(input).into(),
+        "Query" => state.tables.query(input, state.page_size).into(),
+        "UpdateItem" => state.tables.update(input).into(),
+        "PutEvents" => events::put_events(input),
         "GetParameters" => ssm::get_parameters(&state.parameters, input),
         "GetParameter" => ssm::get_parameter(&state.parameters, input),
         "SendMessageBatch" => sqs::send_batch(input),

@@ -4,7 +4,7 @@
 //! | module | plays |
 //! |---|---|
 //! | [`runtime`] | Lambda: one environment of a real bootstrap |
-//! | [`fake_aws`] | SQS, DynamoDB and SSM, stricter than an emulator where AWS is |
+//! | [`fake_aws`] | SQS, DynamoDB, SSM and EventBridge, stricter than an emulator where AWS is |
 //! | [`receiver`] | a partner's server, down to the bytes and the way it hangs up |
 //! | [`bridge_event`] | the events that EventBridge hands to `dispatch` |
 //! | [`sqs_event`] | the batches that Lambda hands to `deliver` |

@@ -3,6 +3,9 @@
 
 use serde_json::{Map, Value, json};
 
+/// When the event of a [`Job`] happened.
+pub const OCCURRED_AT: &str = "2026-10-29T12:00:00Z";
+
 /// A delivery job, see [`Job::text`].
 #[derive(Clone, Debug)]
 pub struct Job {
@@ -32,6 +35,13 @@ impl Job {
         }
     }
 
+    /// The same of another event.
+    #[must_use]
+    pub fn with_event_id(mut self, event_id: &str) -> Self {
+        self.event_id = event_id.into();
+        self
+    }
+
     /// The delivery's identity.
     #[must_use]
     pub fn webhook_id(&self) -> String {
@@ -43,7 +53,7 @@ impl Job {
     pub fn text(&self) -> String {
         let quote = |text: &str| Value::from(text).to_string();
         format!(
-            r#"{{"webhookId":{},"eventId":{},"eventType":{},"subscriberId":{},"occurredAt":"2026-10-29T12:00:00Z","url":{},"body":{}}}"#,
+            r#"{{"webhookId":{},"eventId":{},"eventType":{},"subscriberId":{},"occurredAt":"{OCCURRED_AT}","url":{},"body":{}}}"#,
             quote(&self.webhook_id()),
             quote(&self.event_id),
             quote(&self.event_type),
@@ -90,6 +100,27 @@ impl Record {
     #[must_use]
     pub fn received(mut self, count: impl ToString) -> Self {
         self.0["attributes"]["ApproximateReceiveCount"] = count.to_string().into();
+        self
+    }
+
+    /// The same with another message id.
+    #[must_use]
+    pub fn with_message_id(self, message_id: &str) -> Self {
+        self.with("messageId", message_id.into())
+    }
+
+    /// The same sent at this time, in milliseconds since 1970.
+    #[must_use]
+    pub fn sent_at_ms(mut self, unix_ms: u64) -> Self {
+        self.0["attributes"]["SentTimestamp"] = unix_ms.to_string().into();
+        self
+    }
+
+    /// The same received for the first time at this time, in milliseconds since 1970.
+    #[must_use]
+    pub fn first_received_at_ms(mut self, unix_ms: u64) -> Self {
+        let attributes = &mut self.0["attributes"];
+        attributes["ApproximateFirstReceiveTimestamp"] = unix_ms.to_string().into();
         self
     }
 

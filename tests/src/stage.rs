@@ -6,19 +6,21 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::fake_aws::{FakeAws, entries};
 use crate::receiver::{Answer, Received, Receiver};
 use crate::runtime::{Ending, Environment};
 use crate::signature::secret_for;
-use crate::sqs_event::{Job, Record, event};
+use crate::sqs_event::{Job, OCCURRED_AT, Record, event};
 
 /// The queue that a function on a stage is told of.
 pub const QUEUE_URL: &str = "https://sqs.eu-central-1.amazonaws.com/111122223333/jobs";
 /// The subscriptions table that a function on a stage is told of.
 pub const TABLE_NAME: &str = "subscriptions";
+/// The table of delivery records that `deliver` on a stage is told of.
+pub const DELIVERIES_TABLE: &str = "deliveries";
 /// What a function of the template's default timeout has for one invocation.
 pub const FUNCTION_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -37,6 +39,8 @@ pub struct Batch {
     pub response: String,
     /// The visibilities that were set, in seconds: receipt handle and value, in order.
     pub visibilities: Vec<(String, i64)>,
+    /// The calls of DynamoDB and SQS, by their operations' names, in order.
+    pub calls: Vec<String>,
     /// How long the invocation took.
     pub took: Duration,
 }
@@ -59,6 +63,7 @@ impl Stage {
     pub async fn for_deliver() -> Self {
         Self::for_dispatch()
             .await
+            .with("DELIVERIES_TABLE", DELIVERIES_TABLE)
             .with("SECRET_PREFIX", "webhooks")
             .with("ALLOW_PRIVATE_ENDPOINTS", "true")
     }
@@ -100,6 +105,31 @@ impl Stage {
     pub fn set_secret(&self, subscriber_id: &str, value: &str) {
         self.aws
             .put_parameter(&parameter_name(subscriber_id), value);
+    }
+
+    /// Adds or replaces the record of a job's delivery: its identity and these attributes, in
+    /// DynamoDB's JSON.
+    ///
+    /// # Panics
+    /// If they are not an object.
+    pub fn put_record(&self, job: &Job, attributes: &Value) {
+        let mut record = json!({
+            "webhookId": {"S": job.webhook_id()},
+            "eventId": {"S": job.event_id},
+            "eventType": {"S": job.event_type},
+            "subscriberId": {"S": job.subscriber_id},
+            "occurredAt": {"S": OCCURRED_AT},
+        });
+        for (name, value) in attributes.as_object().expect("an object") {
+            record[name] = value.clone();
+        }
+        self.aws.put_record(record);
+    }
+
+    /// A delivery record as it is now, in DynamoDB's JSON.
+    #[must_use]
+    pub fn record(&self, webhook_id: &str) -> Option<Value> {
+        self.aws.record(webhook_id)
     }
 
     /// Starts a bootstrap and waits for its first poll.
@@ -168,18 +198,20 @@ impl Stage {
         records: &[Record],
         time: Duration,
     ) -> Batch {
-        let before = self.aws.calls("ChangeMessageVisibilityBatch").len();
+        let before = self.aws.all_calls().len();
         let start = Instant::now();
         let ending = environment.invoke(&event(records), time).await;
         let took = start.elapsed();
         let Ending::Response(response) = ending else {
             panic!("{ending:?}:\n{}", environment.stop().await.join("\n"));
         };
-        let calls = self.aws.calls("ChangeMessageVisibilityBatch");
-        let visibilities = calls[before..]
+        let mut calls = self.aws.all_calls().split_off(before);
+        calls.retain(|call| call.service.starts_with("DynamoDB_") || call.service == "AmazonSQS");
+        let visibilities = calls
             .iter()
-            .inspect(|call| assert_eq!(call["QueueUrl"], QUEUE_URL))
-            .flat_map(entries)
+            .filter(|call| call.operation == "ChangeMessageVisibilityBatch")
+            .inspect(|call| assert_eq!(call.input["QueueUrl"], QUEUE_URL))
+            .flat_map(|call| entries(&call.input))
             .map(|entry| {
                 let handle = entry["ReceiptHandle"].as_str().unwrap_or_default();
                 let seconds = &entry["VisibilityTimeout"];
@@ -192,6 +224,7 @@ impl Stage {
         Batch {
             response: String::from_utf8(response).unwrap(),
             visibilities,
+            calls: calls.into_iter().map(|call| call.operation).collect(),
             took,
         }
     }

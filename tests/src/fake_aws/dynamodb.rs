@@ -1,221 +1,286 @@
-//! The subscriptions table. Rows are DynamoDB's JSON; expressions are read as far as a function
-//! writes them, and an expression that is not understood fails the call with the reason.
+//! The two tables. Items are DynamoDB's JSON. What a call asks for is either done or refused with
+//! the reason; nothing is done by halves.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
 use super::Reply;
+use crate::stage::{DELIVERIES_TABLE, TABLE_NAME};
 
-/// Words of DynamoDB's list that name things in this project. One of them in an expression, in
-/// any case and without a `#name`, is refused.
-const RESERVED: [&str; 8] = [
-    "URL",
-    "TYPE",
-    "STATE",
-    "STATUS",
-    "TIMESTAMP",
-    "DATA",
-    "KEY",
-    "COUNT",
-];
+mod condition;
+mod expression;
+mod size;
+#[cfg(test)]
+mod tests;
+mod update;
 
-#[derive(Default)]
-pub(super) struct Rows(BTreeMap<(String, String), Map<String, Value>>);
+/// What one `BatchGetItem` and one `BatchWriteItem` take, in all tables together.
+const MAX_GETS: usize = 100;
+const MAX_PUTS: usize = 25;
 
-type Row = Map<String, Value>;
+type Item = Map<String, Value>;
 
-impl Rows {
-    pub(super) fn put(&mut self, row: &Value) {
-        let key = key_of(row).expect("a row has its key");
-        self.0.insert(key, row.as_object().unwrap().clone());
+/// The values of the key attributes, which are all texts, in the order of the schema.
+type Key = Vec<String>;
+
+pub(super) struct Tables {
+    pub(super) subscriptions: Table,
+    pub(super) deliveries: Table,
+}
+
+pub(super) struct Table {
+    /// The hash key, and the sort key if there is one.
+    key_names: &'static [&'static str],
+    items: BTreeMap<Key, Item>,
+}
+
+impl Default for Tables {
+    fn default() -> Self {
+        let table = |key_names| Table {
+            key_names,
+            items: BTreeMap::new(),
+        };
+        Self {
+            subscriptions: table(&["eventType", "subscriberId"]),
+            deliveries: table(&["webhookId"]),
+        }
     }
+}
 
-    pub(super) fn delete(&mut self, event_type: &str, subscriber_id: &str) {
-        self.0
-            .remove(&(event_type.to_owned(), subscriber_id.to_owned()));
-    }
-
-    pub(super) fn get(&self, event_type: &str, subscriber_id: &str) -> Option<Value> {
-        let key = (event_type.to_owned(), subscriber_id.to_owned());
-        self.0.get(&key).cloned().map(Value::Object)
-    }
-
-    pub(super) fn batch_get(&self, input: &Value) -> Reply {
+impl Tables {
+    pub(super) fn batch_get(&self, input: &Value) -> Result<Value, Reply> {
         let mut responses = Map::new();
         let mut count = 0;
-        for (table, request) in input["RequestItems"].as_object().into_iter().flatten() {
-            if let Err(refusal) = check_words(request, "ProjectionExpression") {
-                return refusal;
-            }
-            let keys = request["Keys"].as_array().map_or(&[][..], Vec::as_slice);
+        for (name, request) in input["RequestItems"].as_object().into_iter().flatten() {
+            let table = self.table(name)?;
+            expression::check(request, &["ProjectionExpression"])?;
+            let keys = list(&request["Keys"])?;
             count += keys.len();
-            let distinct: BTreeSet<_> = keys.iter().filter_map(key_of).collect();
-            if distinct.len() < keys.len() {
-                return Reply::invalid("Provided list of item keys contains duplicates");
-            }
-            let found = distinct
-                .iter()
-                .filter_map(|key| self.0.get(key))
-                .map(|row| project(row, request))
-                .collect();
-            responses.insert(table.clone(), Value::Array(found));
+            let distinct = distinct(keys.iter().map(|key| table.key(key)))?;
+            let found = distinct.iter().filter_map(|key| table.items.get(key));
+            let found = found.map(|item| expression::project(item, request));
+            responses.insert(name.clone(), found.collect::<Result<_, _>>()?);
         }
-        if (1..=100).contains(&count) {
-            Reply::Output(json!({"Responses": responses, "UnprocessedKeys": {}}))
+        if (1..=MAX_GETS).contains(&count) {
+            Ok(json!({"Responses": responses, "UnprocessedKeys": {}}))
         } else {
-            Reply::invalid("Too many or no items requested for the BatchGetItem call")
+            Err(Reply::invalid(
+                "Too many or no items requested for the BatchGetItem call",
+            ))
         }
     }
 
-    pub(super) fn get_item(&self, input: &Value) -> Reply {
-        let row = key_of(&input["Key"]).and_then(|key| self.0.get(&key));
-        Reply::Output(match row {
-            Some(row) => json!({"Item": project(row, input)}),
+    /// `BatchWriteItem` that only puts.
+    pub(super) fn batch_write(&mut self, input: &Value) -> Result<Value, Reply> {
+        let mut puts = Vec::new();
+        for (name, requests) in input["RequestItems"].as_object().into_iter().flatten() {
+            let table = self.table(name)?;
+            let requests = list(requests)?;
+            for request in requests {
+                let item = &request["PutRequest"]["Item"];
+                let attributes = item.as_object().ok_or_else(|| not_understood(request))?;
+                size::check(
+                    attributes,
+                    "Item size has exceeded the maximum allowed size",
+                )?;
+                puts.push((name, table.key_in(item)?, attributes));
+            }
+            let keys = puts.iter().filter(|(other, ..)| *other == name);
+            distinct(keys.map(|(_, key, _)| Ok(key.clone())))?;
+        }
+        if !(1..=MAX_PUTS).contains(&puts.len()) {
+            return Err(Reply::invalid(
+                "Too many or no items requested for the BatchWriteItem call",
+            ));
+        }
+        for (name, key, item) in puts {
+            self.table_mut(name)?.items.insert(key, item.clone());
+        }
+        Ok(json!({"UnprocessedItems": {}}))
+    }
+
+    pub(super) fn get_item(&self, input: &Value) -> Result<Value, Reply> {
+        let table = self.table(text(input, "TableName"))?;
+        expression::check(input, &["ProjectionExpression"])?;
+        let item = table.items.get(&table.key(&input["Key"])?);
+        Ok(match item {
+            Some(item) => json!({"Item": expression::project(item, input)?}),
             None => json!({}),
         })
     }
 
-    /// One page of `Query` with the condition `eventType = :x`, in the order of the sort key.
-    pub(super) fn query(&self, input: &Value, page_size: Option<usize>) -> Reply {
-        for expression in [
-            "KeyConditionExpression",
-            "ProjectionExpression",
-            "FilterExpression",
-        ] {
-            if let Err(refusal) = check_words(input, expression) {
-                return refusal;
+    /// One page of `Query` with the condition `<hash key> = :x`, in the order of the sort key.
+    pub(super) fn query(&self, input: &Value, page_size: Option<usize>) -> Result<Value, Reply> {
+        let table = self.table(text(input, "TableName"))?;
+        expression::check(input, &["KeyConditionExpression", "ProjectionExpression"])?;
+        for unknown in ["FilterExpression", "IndexName"] {
+            if !input[unknown].is_null() {
+                return Err(not_understood(unknown));
             }
         }
-        if !input["FilterExpression"].is_null() {
-            return Reply::invalid("the tests' table does not filter");
+        let condition = text(input, "KeyConditionExpression");
+        let (name, value) = condition
+            .split_once('=')
+            .ok_or_else(|| not_understood(condition))?;
+        let value = text(expression::value(value, input)?, "S");
+        let hash_key = table.key_names[0];
+        if expression::path(name, input)? != hash_key {
+            return Err(Reply::invalid(format!(
+                "Query condition missed key schema element: {hash_key}"
+            )));
         }
-        let condition = input["KeyConditionExpression"].as_str().unwrap_or_default();
-        let equation = condition.split_once('=').map(|(name, value)| {
-            let value = &input["ExpressionAttributeValues"][value.trim()]["S"];
-            (name_of(name, input), value.as_str())
-        });
-        let Some((name, Some(event_type))) = equation else {
-            return Reply::invalid(format!("not understood: {condition}"));
+        let start = match &input["ExclusiveStartKey"] {
+            Value::Null => None,
+            key => Some(table.key(key)?),
         };
-        if name != "eventType" {
-            return Reply::invalid("Query condition missed key schema element: eventType");
-        }
-        let start = key_of(&input["ExclusiveStartKey"]);
-        let mut rows = self
-            .0
+        let mut items = table
+            .items
             .iter()
-            .filter(|(key, _)| key.0 == event_type && start.as_ref().is_none_or(|s| *key > s));
-        let page: Vec<_> = rows
+            .filter(|(key, _)| key[0] == value && start.as_ref().is_none_or(|start| *key > start));
+        let page: Vec<_> = items
             .by_ref()
             .take(page_size.unwrap_or(usize::MAX))
             .collect();
-        let items: Vec<Value> = page.iter().map(|(_, row)| project(row, input)).collect();
-        let mut output = json!({"Items": items, "Count": items.len()});
-        if let (Some(_), Some(((event_type, subscriber_id), _))) = (rows.next(), page.last()) {
-            output["LastEvaluatedKey"] =
-                json!({"eventType": {"S": event_type}, "subscriberId": {"S": subscriber_id}});
+        let found: Result<Vec<Value>, Reply> = page
+            .iter()
+            .map(|(_, item)| expression::project(item, input))
+            .collect();
+        let mut output = json!({"Items": found?, "Count": page.len()});
+        if let (Some(_), Some((key, _))) = (items.next(), page.last()) {
+            output["LastEvaluatedKey"] = table.attributes(key).into();
         }
-        Reply::Output(output)
+        Ok(output)
     }
 
-    /// `UpdateItem` with `SET a = :x, …` and a condition of `a = :x` and `attribute_exists(a)`,
-    /// joined by `AND`. As in DynamoDB, without a condition it creates a row that is missing.
-    pub(super) fn update(&mut self, input: &Value) -> Reply {
-        for expression in ["UpdateExpression", "ConditionExpression"] {
-            if let Err(refusal) = check_words(input, expression) {
-                return refusal;
+    /// `UpdateItem`. As in DynamoDB, without a condition it creates an item that is missing.
+    pub(super) fn update(&mut self, input: &Value) -> Result<Value, Reply> {
+        let table = self.table_mut(text(input, "TableName"))?;
+        expression::check(input, &["UpdateExpression", "ConditionExpression"])?;
+        for unknown in ["ReturnValues", "ReturnValuesOnConditionCheckFailure"] {
+            if !matches!(input[unknown].as_str(), None | Some("NONE")) {
+                return Err(not_understood(unknown));
             }
         }
-        let Some(key) = key_of(&input["Key"]) else {
-            return Reply::invalid("The provided key element does not match the schema");
-        };
-        if let Some(condition) = input["ConditionExpression"].as_str() {
-            for part in condition.split(" AND ") {
-                match holds(part.trim(), self.0.get(&key), input) {
-                    Some(true) => {}
-                    Some(false) => {
-                        return Reply::refusal(
-                            400,
-                            "ConditionalCheckFailedException",
-                            "The conditional request failed",
-                        );
-                    }
-                    None => return Reply::invalid(format!("not understood: {part}")),
-                }
-            }
+        let key = table.key(&input["Key"])?;
+        let item = table.items.get(&key);
+        if !condition::holds(input, item)? {
+            return Err(Reply::refusal(
+                400,
+                "ConditionalCheckFailedException",
+                "The conditional request failed",
+            ));
         }
-        let update = input["UpdateExpression"].as_str().unwrap_or_default();
-        let Some(assignments) = update.trim().strip_prefix("SET ") else {
-            return Reply::invalid(format!("not understood: {update}"));
-        };
-        let row = self
-            .0
-            .entry(key)
-            .or_insert_with(|| input["Key"].as_object().cloned().unwrap_or_default());
-        for assignment in assignments.split(',') {
-            let value = assignment.split_once('=').map(|(name, value)| {
-                let value = &input["ExpressionAttributeValues"][value.trim()];
-                (name_of(name, input), value)
-            });
-            match value {
-                Some((name, value)) if value.is_object() => row.insert(name, value.clone()),
-                _ => return Reply::invalid(format!("not understood: {assignment}")),
-            };
+        let item = item.cloned().unwrap_or_else(|| table.attributes(&key));
+        let item = update::updated(&item, input, table.key_names)?;
+        size::check(
+            &item,
+            "Item size to update has exceeded the maximum allowed size",
+        )?;
+        table.items.insert(key, item);
+        Ok(json!({}))
+    }
+
+    fn table(&self, name: &str) -> Result<&Table, Reply> {
+        match name {
+            TABLE_NAME => Ok(&self.subscriptions),
+            DELIVERIES_TABLE => Ok(&self.deliveries),
+            _ => Err(no_such_table()),
         }
-        Reply::Output(json!({}))
+    }
+
+    fn table_mut(&mut self, name: &str) -> Result<&mut Table, Reply> {
+        match name {
+            TABLE_NAME => Ok(&mut self.subscriptions),
+            DELIVERIES_TABLE => Ok(&mut self.deliveries),
+            _ => Err(no_such_table()),
+        }
     }
 }
 
-fn holds(condition: &str, row: Option<&Row>, input: &Value) -> Option<bool> {
-    let attribute = |name: &str| row.and_then(|row| row.get(&name_of(name, input)));
-    if let Some((name, value)) = condition.split_once('=') {
-        let value = &input["ExpressionAttributeValues"][value.trim()];
-        return value.is_object().then(|| attribute(name) == Some(value));
+impl Table {
+    /// What a test or an operator writes: anything that has a key.
+    pub(super) fn put(&mut self, item: &Value) {
+        let key = self.key_in(item).expect("an item has its key");
+        self.items.insert(key, item.as_object().unwrap().clone());
     }
-    let name = condition
-        .strip_prefix("attribute_exists(")
-        .and_then(|rest| rest.strip_suffix(')'))?;
-    Some(attribute(name).is_some())
+
+    pub(super) fn delete(&mut self, key: &[&str]) {
+        self.items.remove(&owned(key));
+    }
+
+    pub(super) fn get(&self, key: &[&str]) -> Option<Value> {
+        self.items.get(&owned(key)).cloned().map(Value::Object)
+    }
+
+    /// All items, in the order of their keys.
+    pub(super) fn all(&self) -> Vec<Value> {
+        self.items.values().cloned().map(Value::Object).collect()
+    }
+
+    /// The key of an item.
+    fn key_in(&self, item: &Value) -> Result<Key, Reply> {
+        let part = |name: &&str| {
+            let part = item[*name]["S"].as_str().filter(|part| !part.is_empty());
+            part.map(str::to_owned)
+        };
+        let key: Option<Key> = self.key_names.iter().map(part).collect();
+        key.ok_or_else(no_such_key)
+    }
+
+    /// The same of attributes that may be nothing else.
+    fn key(&self, attributes: &Value) -> Result<Key, Reply> {
+        let key = self.key_in(attributes)?;
+        let count = attributes.as_object().map_or(0, Map::len);
+        (count == key.len()).then_some(key).ok_or_else(no_such_key)
+    }
+
+    fn attributes(&self, key: &Key) -> Item {
+        let names = self.key_names.iter().map(|name| (*name).to_owned());
+        names
+            .zip(key.iter().map(|part| json!({"S": part})))
+            .collect()
+    }
 }
 
-fn project(row: &Row, request: &Value) -> Value {
-    let Some(projection) = request["ProjectionExpression"].as_str() else {
-        return Value::Object(row.clone());
-    };
-    let names: BTreeSet<String> = projection
-        .split(',')
-        .map(|name| name_of(name, request))
-        .collect();
-    let kept = row.iter().filter(|(name, _)| names.contains(*name));
-    Value::Object(
-        kept.map(|(name, value)| (name.clone(), value.clone()))
-            .collect(),
+fn owned(key: &[&str]) -> Key {
+    key.iter().map(|part| (*part).to_owned()).collect()
+}
+
+fn distinct(keys: impl Iterator<Item = Result<Key, Reply>>) -> Result<BTreeSet<Key>, Reply> {
+    let mut distinct = BTreeSet::new();
+    for key in keys {
+        if !distinct.insert(key?) {
+            return Err(Reply::invalid(
+                "Provided list of item keys contains duplicates",
+            ));
+        }
+    }
+    Ok(distinct)
+}
+
+fn list(value: &Value) -> Result<&Vec<Value>, Reply> {
+    let list = value.as_array().filter(|list| !list.is_empty());
+    list.ok_or_else(|| Reply::invalid("Member must have length greater than or equal to 1"))
+}
+
+fn text<'a>(value: &'a Value, name: &str) -> &'a str {
+    value[name].as_str().unwrap_or_default()
+}
+
+fn no_such_key() -> Reply {
+    Reply::invalid("The provided key element does not match the schema")
+}
+
+fn no_such_table() -> Reply {
+    Reply::refusal(
+        400,
+        "ResourceNotFoundException",
+        "Requested resource not found",
     )
 }
 
-fn name_of(word: &str, input: &Value) -> String {
-    let word = word.trim();
-    input["ExpressionAttributeNames"][word]
-        .as_str()
-        .unwrap_or(word)
-        .to_owned()
-}
-
-fn check_words(input: &Value, expression: &str) -> Result<(), Reply> {
-    let text = input[expression].as_str().unwrap_or_default();
-    let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || "_#:".contains(c)));
-    for word in words {
-        if RESERVED.contains(&word.to_ascii_uppercase().as_str()) {
-            return Err(Reply::invalid(format!(
-                "Invalid {expression}: Attribute name is a reserved keyword; reserved keyword: {word}"
-            )));
-        }
-    }
-    Ok(())
-}
-
-fn key_of(row: &Value) -> Option<(String, String)> {
-    let part = |name: &str| row[name]["S"].as_str().map(str::to_owned);
-    Some((part("eventType")?, part("subscriberId")?))
+/// For what DynamoDB may well take, but this does not.
+fn not_understood(what: impl std::fmt::Display) -> Reply {
+    Reply::invalid(format!("not understood: {what}"))
 }

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 use super::entries;
 
 /// What is answered to a call.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
-    /// What AWS would answer, from the rows and parameters in memory.
+    /// What AWS would answer, from the items and parameters in memory.
     Usual,
     /// The same without its last bytes, this many, and of a length that fits.
     CutShort(usize),
@@ -28,6 +28,12 @@ pub enum Reply {
     Hang,
     /// The connection is cut.
     Cut,
+}
+
+impl From<Result<Value, Self>> for Reply {
+    fn from(result: Result<Value, Self>) -> Self {
+        result.map_or_else(|refusal| refusal, Self::Output)
+    }
 }
 
 impl Reply {
