@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use webhooks_core::policy::{NAMES, RetryPolicy};
+use webhooks_core::policy::{HEADROOM, NAMES, RetryPolicy};
 
 use crate::cloudformation::{Template, number, text_of};
 
@@ -46,6 +46,11 @@ fn visibility_timeout(template: &Template) -> u64 {
     number(&template.properties("JobsQueue")["VisibilityTimeout"])
 }
 
+/// After how many receives SQS moves a job to the dead-letter queue.
+fn receives(template: &Template) -> u64 {
+    number(&template.properties("JobsQueue")["RedrivePolicy"]["maxReceiveCount"])
+}
+
 fn job_retention(template: &Template) -> u64 {
     number(&template.properties("JobsQueue")["MessageRetentionPeriod"])
 }
@@ -85,12 +90,60 @@ fn a_message_stays_hidden_for_six_times_the_functions_timeout() {
     }
 }
 
+/// Only then is the redrive policy never the one that ends a run, whatever else took a receive.
 #[test]
-fn sqs_hands_a_job_out_as_often_as_the_policy_has_attempts() {
+fn sqs_hands_a_job_out_as_often_as_the_policy_has_attempts_and_thirty_times_more() {
     for (policy, template) in with_each_policy() {
-        let redrive = &template.properties("JobsQueue")["RedrivePolicy"];
-        let receives = number(&redrive["maxReceiveCount"]);
-        assert_eq!(receives, u64::from(policy.attempts), "{}", policy.name);
+        let wanted = u64::from(policy.attempts + HEADROOM);
+        assert_eq!(receives(&template), wanted, "{}", policy.name);
+    }
+    assert_eq!(HEADROOM, 30, "the descriptions of the parameters say so");
+}
+
+#[test]
+fn the_queue_and_deliver_are_told_the_same_number_of_receives() {
+    let templates = with_each_policy().into_iter().flat_map(|(_, template)| {
+        let changed = template.clone().with("MaxReceiveCount", "75");
+        assert_eq!(receives(&changed), 75);
+        [template, changed]
+    });
+    for template in templates {
+        let told = &template.properties("DeliverFunction")["Environment"]["Variables"];
+        let told = number(&told["MAX_RECEIVE_COUNT"]);
+        assert_eq!(told, receives(&template));
+    }
+}
+
+#[test]
+fn the_policy_is_as_published_unless_something_is_changed() {
+    let template = Template::read();
+    for parameter in [
+        "RetryBaseSeconds",
+        "RetryFactor",
+        "RetryCapSeconds",
+        "RetryAttempts",
+        "MaxReceiveCount",
+    ] {
+        let declared = template.declaration(parameter);
+        assert_eq!(declared["Default"], "", "{parameter}");
+        // Whole numbers from 1, or nothing.
+        let pattern = text_of(&declared["AllowedPattern"]);
+        assert!(pattern.starts_with("([1-9]"), "{parameter}: {pattern}");
+        assert!(pattern.ends_with(")?"), "{parameter}: {pattern}");
+    }
+}
+
+#[test]
+fn the_description_of_the_policy_names_each_with_its_attempts() {
+    let template = Template::read();
+    let description = text_of(&template.declaration("RetryPolicy")["Description"]);
+    for (policy, _) in with_each_policy() {
+        let (_, words) = description
+            .split_once(&format!("{}: ", policy.name))
+            .unwrap_or_else(|| panic!("{} is not described", policy.name));
+        let attempts = format!("{} attempts", policy.attempts);
+        let sentence = words.split_once(';').unwrap().0;
+        assert!(sentence.contains(&attempts), "{}: {sentence}", policy.name);
     }
 }
 
@@ -104,20 +157,18 @@ fn in_production_an_attempt_has_all_of_its_time() {
     }
 }
 
-/// Also for a partner that asks for the longest wait again and again.
+/// Also for a partner that asks for the longest wait again and again, and with every spare receive
+/// spent on a fault of ours.
 #[test]
-fn a_job_outlives_its_schedule_and_a_dead_letter_outlives_a_job() {
+fn a_job_outlives_its_run_and_a_dead_letter_outlives_a_job() {
     for (policy, template) in with_each_policy_and_timeout() {
         let hidden = u32::try_from(visibility_timeout(&template)).unwrap();
         let policy = policy.for_visibility_timeout(hidden);
-        let delays = 1..policy.attempts;
-        let own: u32 = delays.clone().map(|n| policy.backoff_seconds(n, 1.0)).sum();
-        let asked: u32 = delays.map(|_| policy.longest_delay_seconds).sum();
-        // An attempt that a crash has swallowed costs a visibility timeout.
-        let lost = u64::from(policy.attempts) * visibility_timeout(&template);
-        let schedule = u64::from(own.max(asked)) + lost;
+        // A receive that a crash has swallowed costs a visibility timeout.
+        let lost = receives(&template) * visibility_timeout(&template);
+        let longest = policy.longest_run_seconds() + policy.longest_faults_seconds() + lost;
         let retention = job_retention(&template);
-        assert!(schedule < retention, "{}: {schedule} s", policy.name);
+        assert!(longest < retention, "{}: {longest} s", policy.name);
         let dead = template.properties("DeadLetterQueue");
         assert_eq!(number(&dead["MessageRetentionPeriod"]), LONGEST_RETENTION);
         assert!(retention < LONGEST_RETENTION);

@@ -1,5 +1,7 @@
 //! Every alarm with the metric that it must watch. No local AWS evaluates them.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use crate::cloudformation::Template;
@@ -12,11 +14,20 @@ struct Expected {
     statistic: &'static str,
     period: u32,
     above: u32,
+    /// Of how many periods how many must be above.
+    periods: (u32, u32),
 }
 
 fn queue_name(queue: &str) -> Option<(&'static str, Value)> {
     Some(("QueueName", json!({"Fn::GetAtt": [queue, "QueueName"]})))
 }
+
+fn function_name(function: &str) -> Option<(&'static str, Value)> {
+    Some(("FunctionName", json!({"Ref": function})))
+}
+
+/// The only alarm on a formula.
+const INFLOW: &str = "DeadLettersInflowAlarm";
 
 fn expected() -> Vec<Expected> {
     let defaults = |alarm, metric, dimension| Expected {
@@ -27,6 +38,12 @@ fn expected() -> Vec<Expected> {
         statistic: "Maximum",
         period: 60,
         above: 0,
+        periods: (1, 1),
+    };
+    let embedded = |alarm, metric| Expected {
+        namespace: "SqsWebhooks",
+        statistic: "Sum",
+        ..defaults(alarm, metric, function_name("DeliverFunction"))
     };
     vec![
         // NumberOfMessagesSent does not count what the redrive policy moves.
@@ -37,7 +54,7 @@ fn expected() -> Vec<Expected> {
         ),
         Expected {
             period: 300,
-            above: 604_800,
+            above: 345_600,
             ..defaults(
                 "DeadLettersAgeAlarm",
                 "ApproximateAgeOfOldestMessage",
@@ -64,8 +81,17 @@ fn expected() -> Vec<Expected> {
             ..defaults(
                 "DeliverErrorsAlarm",
                 "Errors",
-                Some(("FunctionName", json!({"Ref": "DeliverFunction"}))),
+                function_name("DeliverFunction"),
             )
+        },
+        embedded("DeadDeliveriesAlarm", "Dead"),
+        embedded("RecordErrorsAlarm", "RecordErrors"),
+        Expected {
+            statistic: "p99",
+            // Milliseconds.
+            above: 60_000,
+            periods: (5, 3),
+            ..embedded("FirstAttemptLatencyAlarm", "FirstAttemptLatency")
         },
         Expected {
             namespace: "SqsWebhooks",
@@ -78,12 +104,13 @@ fn expected() -> Vec<Expected> {
 #[test]
 fn every_alarm_watches_the_right_metric_and_tells_the_topic() {
     let template = Template::read();
-    let mut found = template.names_of("AWS::CloudWatch::Alarm");
+    let found: BTreeSet<&str> = template
+        .names_of("AWS::CloudWatch::Alarm")
+        .into_iter()
+        .collect();
     let expected = expected();
-    let mut names: Vec<&str> = expected.iter().map(|alarm| alarm.alarm).collect();
-    names.sort_unstable();
-    found.sort_unstable();
-    assert_eq!(found, names);
+    let names = expected.iter().map(|alarm| alarm.alarm).chain([INFLOW]);
+    assert_eq!(found, names.collect());
     for expected in expected {
         let name = expected.alarm;
         let alarm = template.properties(name);
@@ -97,9 +124,17 @@ fn every_alarm_watches_the_right_metric_and_tells_the_topic() {
             .dimension
             .map(|(name, value)| json!([{"Name": name, "Value": value}]));
         assert_eq!(alarm.get("Dimensions"), dimensions.as_ref(), "{name}");
-        assert_eq!(alarm["Statistic"], expected.statistic, "{name}");
+        let statistic = alarm.get("Statistic").or(alarm.get("ExtendedStatistic"));
+        assert_eq!(statistic.unwrap(), expected.statistic, "{name}");
         assert_eq!(alarm["Period"], expected.period, "{name}");
-        assert_eq!(alarm["EvaluationPeriods"], 1, "{name}");
+        let (periods, above) = expected.periods;
+        assert_eq!(alarm["EvaluationPeriods"], periods, "{name}");
+        let needed = alarm.get("DatapointsToAlarm");
+        assert_eq!(
+            *needed.unwrap_or(&alarm["EvaluationPeriods"]),
+            above,
+            "{name}"
+        );
         assert_eq!(alarm["Threshold"], expected.above, "{name}");
         assert_eq!(
             alarm["ComparisonOperator"], "GreaterThanThreshold",
@@ -112,6 +147,51 @@ fn every_alarm_watches_the_right_metric_and_tells_the_topic() {
         let description = alarm["AlarmDescription"].as_str().unwrap();
         assert!(!description.is_empty(), "{name}");
     }
+}
+
+/// What lies there already keeps the depth alarm on, which then says nothing of the next. Messages in
+/// hand are counted, or one that is looked at and put back would look like a new one.
+#[test]
+fn the_inflow_alarm_counts_what_has_come_into_the_dead_letter_queue() {
+    let template = Template::read();
+    // A formula is more than the local AWS takes.
+    let resource = &template.section("Resources")[INFLOW];
+    assert_eq!(resource["Condition"], "OnAws");
+    let alarm = template.properties(INFLOW);
+    let metric = |id: &str, metric: &str| {
+        json!({
+            "Id": id,
+            "MetricStat": {
+                "Metric": {
+                    "Namespace": "AWS/SQS",
+                    "MetricName": metric,
+                    "Dimensions": [
+                        {"Name": "QueueName", "Value": {"Fn::GetAtt": ["DeadLetterQueue", "QueueName"]}},
+                    ],
+                },
+                "Period": 60,
+                "Stat": "Maximum",
+            },
+            "ReturnData": false,
+        })
+    };
+    let formula = &alarm["Metrics"][0];
+    assert_eq!(formula["Expression"], "DIFF(waiting + inHand)");
+    assert_eq!(formula["ReturnData"], true);
+    assert_eq!(
+        alarm["Metrics"].as_array().unwrap()[1..],
+        [
+            metric("waiting", "ApproximateNumberOfMessagesVisible"),
+            metric("inHand", "ApproximateNumberOfMessagesNotVisible"),
+        ]
+    );
+    assert_eq!(alarm["EvaluationPeriods"], 1);
+    assert_eq!(alarm["Threshold"], 0);
+    assert_eq!(alarm["ComparisonOperator"], "GreaterThanThreshold");
+    assert_eq!(alarm["TreatMissingData"], "notBreaching");
+    assert_eq!(alarm["AlarmActions"], json!([{"Ref": "AlarmTopic"}]));
+    // "No more have come" would read as "all is well".
+    assert_eq!(alarm.get("OKActions"), None);
 }
 
 #[test]

@@ -8,6 +8,7 @@
 //! | [`wiring`] | which resource hands what to which, and where what fails is kept |
 //! | [`permissions`] | every grant, one by one |
 //! | [`alarms`] | every alarm with the metric that it must watch |
+//! | [`dashboard`] | the dashboard and the saved queries with the metrics and log fields there are |
 //! | [`documents`] | the README, samconfig.toml and Cargo.toml with the template |
 
 #![expect(
@@ -21,6 +22,7 @@
 mod agreement;
 mod alarms;
 mod cloudformation;
+mod dashboard;
 mod documents;
 mod environment;
 mod permissions;

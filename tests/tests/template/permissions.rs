@@ -74,6 +74,11 @@ fn deliver_grants(prefix: &str) -> BTreeSet<Grant> {
         ("sqs:ChangeMessageVisibility", arn_of("JobsQueue")),
         ("dynamodb:BatchGetItem", arn_of("SubscriptionsTable")),
         ("dynamodb:UpdateItem", arn_of("SubscriptionsTable")),
+        // The table and not its index, which people read with their own credentials.
+        ("dynamodb:BatchGetItem", arn_of("DeliveriesTable")),
+        ("dynamodb:BatchWriteItem", arn_of("DeliveriesTable")),
+        ("dynamodb:UpdateItem", arn_of("DeliveriesTable")),
+        ("events:PutEvents", arn_of("EventBus")),
         ("ssm:GetParameters", json!({"Fn::Sub": secrets})),
         ("logs:CreateLogStream", arn_of("DeliverLogGroup")),
         ("logs:PutLogEvents", arn_of("DeliverLogGroup")),
@@ -108,6 +113,33 @@ fn deliver_may_work_on_jobs_and_read_secrets_under_the_prefix() {
         grants(&template, "DeliverRole"),
         with(key.into(), condition)
     );
+}
+
+#[test]
+fn deliver_may_publish_on_the_one_bus_that_the_rule_listens_on() {
+    let template = Template::read().with("EventBusName", "partners");
+    let bus = "arn:${AWS::Partition}:events:${AWS::Region}:${AWS::AccountId}:event-bus/partners";
+    let grants = grants(&template, "DeliverRole");
+    let publish = grants
+        .iter()
+        .filter(|(action, _)| action.starts_with("events:"));
+    assert_eq!(
+        publish.cloned().collect::<BTreeSet<_>>(),
+        expected([("events:PutEvents", json!({"Fn::Sub": bus}))])
+    );
+}
+
+/// One statement for each resource, so that a reader sees at a glance what a function does to it.
+#[test]
+fn no_statement_names_two_resources() {
+    let template = Template::read();
+    for role in ["DeliverRole", "DispatchRole"] {
+        for policy in list(&template.properties(role)["Policies"]) {
+            for statement in list(&policy["PolicyDocument"]["Statement"]) {
+                assert!(!statement["Resource"].is_array(), "{statement}");
+            }
+        }
+    }
 }
 
 #[test]

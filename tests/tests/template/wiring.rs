@@ -168,6 +168,117 @@ fn the_subscriptions_outlive_the_stack_and_can_be_restored() {
 }
 
 #[test]
+fn a_delivery_is_found_by_its_id_or_by_its_subscriber_without_the_body() {
+    let properties = Template::read().properties("DeliveriesTable");
+    assert_eq!(properties["BillingMode"], "PAY_PER_REQUEST");
+    assert_eq!(
+        properties["AttributeDefinitions"],
+        json!([
+            {"AttributeName": "webhookId", "AttributeType": "S"},
+            {"AttributeName": "subscriberId", "AttributeType": "S"},
+            {"AttributeName": "updatedAt", "AttributeType": "S"},
+        ])
+    );
+    assert_eq!(
+        properties["KeySchema"],
+        json!([{"AttributeName": "webhookId", "KeyType": "HASH"}])
+    );
+    let included = [
+        "eventType",
+        "eventId",
+        "occurredAt",
+        "reference",
+        "state",
+        "attempts",
+        "refusals",
+        "messageId",
+        "startedAt",
+        "createdAt",
+        "nextAt",
+        "expiresAt",
+        "deadReason",
+        "history",
+        "historyCut",
+        "bodyOmitted",
+        "redrivenAt",
+    ];
+    // DynamoDB takes no more in an index.
+    assert!(included.len() <= 20);
+    assert_eq!(
+        properties["GlobalSecondaryIndexes"],
+        json!([{
+            "IndexName": "bySubscriber",
+            "KeySchema": [
+                {"AttributeName": "subscriberId", "KeyType": "HASH"},
+                {"AttributeName": "updatedAt", "KeyType": "RANGE"},
+            ],
+            "Projection": {"ProjectionType": "INCLUDE", "NonKeyAttributes": included},
+        }])
+    );
+}
+
+#[test]
+fn records_expire_by_themselves_and_outlive_the_stack_until_then() {
+    let template = Template::read();
+    let table = &template.section("Resources")["DeliveriesTable"];
+    // The payloads of dead deliveries are nowhere else once the queues are gone.
+    assert_eq!(table["DeletionPolicy"], "Retain");
+    assert_eq!(table["UpdateReplacePolicy"], "Retain");
+    assert_eq!(
+        table["Properties"]["TimeToLiveSpecification"],
+        json!({"AttributeName": "expiresAt", "Enabled": true})
+    );
+    let restore = table["Properties"].get("PointInTimeRecoverySpecification");
+    assert_eq!(restore, None);
+}
+
+/// A notice that became a webhook would be followed by the next notice, for ever.
+#[test]
+fn our_own_notices_cannot_become_webhooks() {
+    let template = Template::read();
+    let rule = &template.section("Rules")["NoticesAreNotDelivered"];
+    assert_eq!(rule.get("RuleCondition"), None);
+    let [assertion] = &rule["Assertions"].as_array().unwrap()[..] else {
+        panic!("{rule}");
+    };
+    assert_eq!(
+        assertion["Assert"],
+        json!({"Fn::Not": [{"Fn::Contains": [reference("EventSources"), "sqs-webhooks"]}]})
+    );
+    let sources = template.parameters()["EventSources"].split(',');
+    assert!(sources.into_iter().all(|source| source != "sqs-webhooks"));
+}
+
+#[test]
+fn a_fixed_table_of_delays_takes_no_base_factor_or_cap() {
+    let template = Template::read();
+    let rule = &template.section("Rules")["AScheduleInATableDoesNotGrow"];
+    assert_eq!(
+        rule["RuleCondition"],
+        json!({"Fn::Equals": [reference("RetryPolicy"), "contract-72h"]})
+    );
+    let asserted = rule["Assertions"].as_array().unwrap().iter();
+    let asserted: Vec<Value> = asserted
+        .map(|assertion| assertion["Assert"].clone())
+        .collect();
+    let empty = |parameter| json!({"Fn::Equals": [reference(parameter), ""]});
+    assert_eq!(
+        asserted,
+        ["RetryBaseSeconds", "RetryFactor", "RetryCapSeconds"].map(empty)
+    );
+}
+
+#[test]
+fn notices_go_to_the_bus_that_events_come_from() {
+    let template = Template::read();
+    for template in [template.clone().with("EventBusName", "default"), template] {
+        let variables = &template.properties("DeliverFunction")["Environment"]["Variables"];
+        let listens = &template.properties("EventRule")["EventBusName"];
+        assert_eq!(variables["EVENT_BUS_NAME"], *listens);
+    }
+}
+
+#[test]
 fn both_functions_log_json_into_groups_that_forget() {
     let template = Template::read().with("LogRetentionDays", "90");
     for (function, group) in [
