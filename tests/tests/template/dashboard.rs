@@ -167,7 +167,7 @@ fn the_dashboard_shows_what_the_service_is_there_for() {
         for metric in widget["metrics"].as_array().unwrap() {
             let options = metric.as_array().unwrap().last().unwrap();
             let statistic = options.get("stat").unwrap_or(&widget["stat"]);
-            let text = |value: &Value| value.as_str().unwrap().to_owned();
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             shown.insert((text(&metric[1]), text(&metric[3]), text(statistic)));
         }
     }
