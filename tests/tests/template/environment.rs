@@ -3,10 +3,9 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use serde_json::{Value, json};
-use webhooks_core::policy::{NAMES, RetryPolicy};
+use webhooks_core::policy::{NAMES, Overrides, RetryPolicy};
 use webhooks_core::setting::Settings;
 
 use crate::cloudformation::{Template, number};
@@ -22,6 +21,10 @@ fn variables(template: &Template, function: &str) -> BTreeMap<String, String> {
         other if *other == json!({"Ref": "SubscriptionsTable"}) => {
             "sqs-webhooks-SubscriptionsTable-1BD9EAF151C4B".into()
         }
+        other if *other == json!({"Ref": "DeliveriesTable"}) => {
+            "sqs-webhooks-DeliveriesTable-595E8311107D7".into()
+        }
+        other if *other == json!({"Ref": "EventBus"}) => "sqs-webhooks".into(),
         other => panic!("not a text: {other}"),
     };
     let variables = variables.as_object().unwrap().iter();
@@ -30,14 +33,17 @@ fn variables(template: &Template, function: &str) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// What a function makes of these variables, and the names that it has asked for.
+/// What a function makes of these variables, and the names that it has asked for, but for those that
+/// Lambda itself sets.
 fn read_by<T>(
     variables: &BTreeMap<String, String>,
     read: impl Fn(&Settings<'_>) -> T,
 ) -> (T, BTreeSet<String>) {
     let asked = RefCell::new(BTreeSet::new());
     let lookup = |name: &str| {
-        asked.borrow_mut().insert(name.to_owned());
+        if !name.starts_with("AWS_") {
+            asked.borrow_mut().insert(name.to_owned());
+        }
         variables.get(name).cloned()
     };
     let config = read(&Settings::new(&lookup));
@@ -90,9 +96,59 @@ fn deliver_follows_every_parameter() {
             let hidden = number(&template.properties("JobsQueue")["VisibilityTimeout"]);
             let longest = u64::from(config.policy.longest_delay_seconds);
             assert_eq!(longest, 43_200 - hidden - 60);
-            let published = RetryPolicy::by_name(name).unwrap();
-            assert_eq!(config.policy.base, published.base.mul_f64(0.5));
-            assert!(config.policy.timeout > Duration::ZERO);
+            let published = RetryPolicy::by_name(name)
+                .unwrap()
+                .with_time_scale(0.5)
+                .for_visibility_timeout(u32::try_from(hidden).unwrap());
+            assert_eq!(config.policy, published);
         }
     }
+}
+
+/// The template with the parameters of a changed policy.
+fn changed(parameters: &[(&str, &str)]) -> Result<deliver::Config, String> {
+    let template = parameters
+        .iter()
+        .fold(Template::read(), |template, (name, value)| {
+            template.with(name, value)
+        });
+    let variables = variables(&template, "DeliverFunction");
+    let (config, _) = read_by(&variables, deliver::Config::from_settings);
+    config.map_err(|error| error.to_string())
+}
+
+#[test]
+fn deliver_changes_the_policy_as_it_is_told() {
+    let config = changed(&[
+        ("RetryBaseSeconds", "20"),
+        ("RetryFactor", "4"),
+        ("RetryCapSeconds", "600"),
+        ("RetryAttempts", "12"),
+        ("MaxReceiveCount", "42"),
+    ]);
+    let overrides = Overrides {
+        base_seconds: Some(20),
+        factor: Some(4),
+        cap_seconds: Some(600),
+        attempts: Some(12),
+    };
+    let wanted = RetryPolicy::standard()
+        .for_visibility_timeout(180)
+        .with_overrides(overrides, Some(42))
+        .unwrap();
+    assert_eq!(config.unwrap().policy, wanted);
+}
+
+/// Each would end in deliveries that are lost or that stay in the queue for ever.
+#[test]
+fn deliver_does_not_start_with_what_the_queue_cannot_keep() {
+    // Fewer receives than attempts and the spare ones.
+    assert!(changed(&[("RetryAttempts", "9")]).is_err());
+    assert!(changed(&[("MaxReceiveCount", "37")]).is_err());
+    assert!(changed(&[("RetryAttempts", "9"), ("MaxReceiveCount", "39")]).is_ok());
+    // SQS hides a message for less.
+    assert!(changed(&[("RetryCapSeconds", "42961")]).is_err());
+    assert!(changed(&[("RetryCapSeconds", "42960")]).is_ok());
+    // The base of `standard` is 60 s.
+    assert!(changed(&[("RetryCapSeconds", "59")]).is_err());
 }
