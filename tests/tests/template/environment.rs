@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
+use deliver::DeliveryLog;
 use serde_json::{Value, json};
 use webhooks_core::policy::{NAMES, Overrides, RetryPolicy};
 use webhooks_core::setting::Settings;
@@ -69,6 +70,10 @@ fn the_template_sets_exactly_what_deliver_reads() {
     assert_eq!(asked, variables.keys().cloned().collect());
     assert_eq!(config.queue_url, variables["QUEUE_URL"]);
     assert_eq!(config.table_name, variables["TABLE_NAME"]);
+    assert_eq!(config.deliveries_table, variables["DELIVERIES_TABLE"]);
+    assert_eq!(config.delivery_log, DeliveryLog::All);
+    assert_eq!(config.reference_fields, ["orderId"]);
+    assert_eq!(config.event_bus_name.as_deref(), Some("sqs-webhooks"));
     assert_eq!(config.secret_prefix, "webhooks");
     assert_eq!(
         config.policy,
@@ -86,12 +91,18 @@ fn deliver_follows_every_parameter() {
                 .with("DeliverTimeoutSeconds", &timeout)
                 .with("RetryTimeScale", "0.5")
                 .with("SecretPrefix", "partners/eu")
-                .with("AllowPrivateEndpoints", "true");
+                .with("AllowPrivateEndpoints", "true")
+                .with("DeliveryLog", "failures")
+                .with("ReferenceFields", "orderId,refund_id")
+                .with("EventBusName", "default");
             let variables = variables(&template, "DeliverFunction");
             let (config, _) = read_by(&variables, deliver::Config::from_settings);
             let config = config.unwrap();
             assert_eq!(config.secret_prefix, "partners/eu");
             assert!(config.endpoints.allow_private);
+            assert_eq!(config.delivery_log, DeliveryLog::Failures);
+            assert_eq!(config.reference_fields, ["orderId", "refund_id"]);
+            assert_eq!(config.event_bus_name.as_deref(), Some("default"));
             // What SQS takes in all, less what a message may have been in hand already.
             let hidden = number(&template.properties("JobsQueue")["VisibilityTimeout"]);
             let longest = u64::from(config.policy.longest_delay_seconds);
@@ -105,7 +116,13 @@ fn deliver_follows_every_parameter() {
     }
 }
 
-/// The template with the parameters of a changed policy.
+#[test]
+fn no_reference_field_is_a_setting_too() {
+    let config = changed(&[("ReferenceFields", "")]).unwrap();
+    assert!(config.reference_fields.is_empty());
+}
+
+/// What deliver reads where these parameters are set.
 fn changed(parameters: &[(&str, &str)]) -> Result<deliver::Config, String> {
     let template = parameters
         .iter()
