@@ -1,9 +1,10 @@
 //! What happens to a delivery after an attempt.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use crate::outcome::{Fault, Outcome};
-use crate::policy::RetryPolicy;
+use crate::policy::{RetryPolicy, Treatment};
+use crate::turn::Run;
 
 /// How soon a delivery comes back whose invocation had no time left when it began, in seconds:
 /// the next invocation has all of its time, so there is nothing to wait for.
@@ -21,59 +22,101 @@ pub enum Step {
         /// From now, in seconds; within what SQS takes.
         delay_seconds: u32,
     },
-    /// That was the last attempt: the message stays in the queue and is made visible without any
-    /// delay, so that the redrive policy moves it to the dead-letter queue at its next receive.
-    Exhausted,
+    /// The run has ended: the message stays in the queue and is made visible without any delay,
+    /// receive after receive, until the redrive policy moves it to the dead-letter queue.
+    Dead(DeadReason),
 }
 
-/// Decides the step after attempt number `attempt` (from 1) under a policy.
+/// Why a run has ended without a delivery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeadReason {
+    /// All attempts have been made.
+    Attempts,
+    /// The next attempt would lie beyond the policy's horizon.
+    Horizon,
+    /// The policy does not try this status again.
+    Status,
+}
+
+impl DeadReason {
+    /// The word in log and record.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Attempts => "attempts",
+            Self::Horizon => "horizon",
+            Self::Status => "status",
+        }
+    }
+}
+
+/// Decides the step after an attempt under a policy.
 ///
 /// `jitter` is a random number from 0 up to 1. A delay is the larger of the policy's own backoff
 /// and the receiver's `Retry-After`, so jitter never takes it below what the receiver asked for;
-/// only what the queue can keep bounds it.
+/// only what the queue can keep, or the policy's own bound, shortens it.
 #[must_use]
 pub fn decide(
     outcome: &Outcome,
-    attempt: u32,
+    run: &Run,
     policy: &RetryPolicy,
     now: SystemTime,
     jitter: f64,
 ) -> Step {
-    let (retry_after, own_delay) = match outcome {
+    let (treatment, retry_after) = match outcome {
         Outcome::Delivered { .. } => return Step::Ack,
         Outcome::Gone => return Step::Disable,
-        Outcome::Retry { retry_after, .. } => (*retry_after, None),
-        Outcome::Fault(Fault::NoTimeLeft) => (None, Some(NO_TIME_LEFT_DELAY_SECONDS)),
-        // While the receive count stands for the attempts, each of our own faults spends one.
-        // Growing delays make the budget outlast an outage of hours.
-        Outcome::Blocked(_)
-        | Outcome::Fault(
-            Fault::Subscription
-            | Fault::Row
-            | Fault::Secret
-            | Fault::CutShort
-            | Fault::Disable
-            | Fault::Internal,
-        ) => (None, None),
+        Outcome::Retry {
+            failure,
+            retry_after,
+        } => (policy.treatment(*failure), *retry_after),
+        Outcome::Blocked(_) => (Treatment::Retry, None),
+        // Our own faults spend no attempt and never end a run.
+        Outcome::Fault(fault) => {
+            return Step::Retry {
+                delay_seconds: fault_delay(*fault, run, policy, jitter),
+            };
+        }
     };
-    // A queue that still hands a message out after the last attempt was set up with more receives
-    // than the policy has attempts, or SQS kept counting across a redrive. It goes on at the pace
-    // of the schedule's end; "no delay" each time would be a loop without a pause.
-    if attempt == policy.attempts {
-        return Step::Exhausted;
+    match treatment {
+        Treatment::Dead => return Step::Dead(DeadReason::Status),
+        Treatment::AtMost(tries) if run.refusals.saturating_add(1) >= tries => {
+            return Step::Dead(DeadReason::Status);
+        }
+        Treatment::AtMost(_) | Treatment::Retry => {}
     }
-    let own_delay = own_delay.unwrap_or_else(|| policy.backoff_seconds(attempt, jitter));
+    if run.attempt >= policy.attempts {
+        return Step::Dead(DeadReason::Attempts);
+    }
     let asked = retry_after.map_or(0, |retry_after| retry_after.seconds_from(now));
     let delay_seconds = u32::try_from(asked)
         .unwrap_or(u32::MAX)
-        .max(own_delay)
-        .min(policy.longest_delay_seconds);
+        .min(policy.longest_retry_after_seconds())
+        .max(policy.backoff_seconds(run.attempt, jitter));
+    let age = now.duration_since(run.started_at).unwrap_or_default();
+    let horizon = Duration::from_secs(policy.longest_run_seconds());
+    if age + Duration::from_secs(u64::from(delay_seconds)) > horizon {
+        return Step::Dead(DeadReason::Horizon);
+    }
     Step::Retry { delay_seconds }
+}
+
+fn fault_delay(fault: Fault, run: &Run, policy: &RetryPolicy, jitter: f64) -> u32 {
+    match fault {
+        Fault::NoTimeLeft => NO_TIME_LEFT_DELAY_SECONDS,
+        Fault::Subscription
+        | Fault::Row
+        | Fault::Record
+        | Fault::Secret
+        | Fault::CutShort
+        | Fault::Disable
+        | Fault::Internal => policy.fault_delay_seconds(run.idle_receives, jitter),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, UNIX_EPOCH};
+    use std::time::UNIX_EPOCH;
 
     use super::*;
     use crate::endpoint::EndpointError;
@@ -89,28 +132,39 @@ mod tests {
         RetryPolicy::standard().for_visibility_timeout(180)
     }
 
+    fn attempt(attempt: u32) -> Run {
+        Run {
+            attempt,
+            refusals: 0,
+            started_at: now(),
+            idle_receives: 0,
+        }
+    }
+
     fn failed(status: u16, retry_after: &str) -> Outcome {
         Outcome::of_response(status, RetryAfter::parse(retry_after.as_bytes()))
     }
 
-    fn delay(outcome: &Outcome, attempt: u32, jitter: f64) -> u32 {
-        match decide(outcome, attempt, &policy(), now(), jitter) {
+    fn step(outcome: &Outcome, run: &Run) -> Step {
+        decide(outcome, run, &policy(), now(), 0.5)
+    }
+
+    fn delay(outcome: &Outcome, number: u32, jitter: f64) -> u32 {
+        match decide(outcome, &attempt(number), &policy(), now(), jitter) {
             Step::Retry { delay_seconds } => delay_seconds,
-            step @ (Step::Ack | Step::Disable | Step::Exhausted) => panic!("{step:?}"),
+            step @ (Step::Ack | Step::Disable | Step::Dead(_)) => panic!("{step:?}"),
         }
     }
 
     #[test]
     fn success_and_410_end_a_delivery_whatever_else_the_answer_says() {
-        for attempt in [1, 8, 9, u32::MAX] {
-            assert_eq!(
-                decide(&failed(200, "300"), attempt, &policy(), now(), 0.5),
-                Step::Ack
-            );
-            assert_eq!(
-                decide(&failed(410, "300"), attempt, &policy(), now(), 0.5),
-                Step::Disable
-            );
+        for number in [1, 8, 9, u32::MAX] {
+            for name in crate::policy::NAMES {
+                let policy = RetryPolicy::by_name(name).unwrap();
+                let step = |outcome| decide(&outcome, &attempt(number), &policy, now(), 0.5);
+                assert_eq!(step(failed(200, "300")), Step::Ack, "{name}");
+                assert_eq!(step(failed(410, "300")), Step::Disable, "{name}");
+            }
         }
     }
 
@@ -169,39 +223,107 @@ mod tests {
     }
 
     #[test]
-    fn the_last_attempt_leaves_the_message_to_the_redrive_policy() {
+    fn the_last_attempt_ends_the_run() {
         assert_eq!(delay(&failed(500, ""), 7, 1.0), 21_600);
         for outcome in [
             failed(503, "300"),
             Outcome::without_answer(Failure::Timeout),
             Outcome::Blocked(EndpointError::UserInfo),
-            Outcome::Fault(Fault::Secret),
-            Outcome::Fault(Fault::NoTimeLeft),
         ] {
-            assert_eq!(
-                decide(&outcome, 8, &policy(), now(), 0.5),
-                Step::Exhausted,
-                "{outcome:?}"
-            );
+            for number in [8, 9, u32::MAX] {
+                assert_eq!(
+                    step(&outcome, &attempt(number)),
+                    Step::Dead(DeadReason::Attempts),
+                    "{outcome:?}"
+                );
+            }
         }
     }
 
     #[test]
-    fn receives_beyond_the_last_attempt_keep_the_longest_pace() {
-        for attempt in [9, 1000, u32::MAX] {
-            assert_eq!(delay(&failed(500, ""), attempt, 1.0), 21_600, "{attempt}");
+    fn our_own_faults_never_end_a_run_and_come_back_soon() {
+        for (before, longest) in [(0, 5), (1, 15), (4, 405), (30, 10_800)] {
+            let run = Run {
+                attempt: 8,
+                idle_receives: before,
+                ..attempt(8)
+            };
+            let secret = Outcome::Fault(Fault::Secret);
             assert_eq!(
-                delay(&failed(503, "30000"), attempt, 1.0),
-                30_000,
-                "{attempt}"
+                decide(&secret, &run, &policy(), now(), 1.0),
+                Step::Retry {
+                    delay_seconds: longest
+                }
             );
+            let no_time = Outcome::Fault(Fault::NoTimeLeft);
+            assert_eq!(step(&no_time, &run), Step::Retry { delay_seconds: 1 });
         }
     }
 
     #[test]
-    fn our_own_faults_come_back_without_any_wish_of_the_receiver() {
-        assert_eq!(delay(&Outcome::Fault(Fault::Secret), 1, 0.0), 30);
-        assert_eq!(delay(&Outcome::Fault(Fault::Secret), 5, 1.0), 4860);
-        assert_eq!(delay(&Outcome::Fault(Fault::NoTimeLeft), 5, 1.0), 1);
+    fn a_status_that_the_policy_does_not_retry_ends_the_run_at_once() {
+        let bounded = RetryPolicy::bounded().for_visibility_timeout(180);
+        let step = |status, retry_after| {
+            let outcome = failed(status, retry_after);
+            decide(&outcome, &attempt(1), &bounded, now(), 0.5)
+        };
+        assert_eq!(step(400, ""), Step::Dead(DeadReason::Status));
+        assert_eq!(step(404, "10"), Step::Dead(DeadReason::Status));
+        assert_eq!(step(429, "100"), Step::Retry { delay_seconds: 100 });
+        assert_eq!(
+            step(503, "86400"),
+            Step::Retry {
+                delay_seconds: 21_600
+            }
+        );
+    }
+
+    #[test]
+    fn a_rejection_is_tried_as_often_as_the_policy_says() {
+        let contract = RetryPolicy::contract_72h().for_visibility_timeout(180);
+        let step = |status, number, refusals| {
+            let run = Run {
+                refusals,
+                ..attempt(number)
+            };
+            decide(&failed(status, ""), &run, &contract, now(), 0.5)
+        };
+        assert_eq!(step(401, 1, 0), Step::Retry { delay_seconds: 30 });
+        assert_eq!(step(401, 2, 1), Step::Retry { delay_seconds: 300 });
+        assert_eq!(step(401, 3, 2), Step::Dead(DeadReason::Status));
+        // What has failed otherwise does not count.
+        assert_eq!(
+            step(401, 3, 0),
+            Step::Retry {
+                delay_seconds: 1800
+            }
+        );
+        assert_eq!(
+            step(500, 3, 2),
+            Step::Retry {
+                delay_seconds: 1800
+            }
+        );
+    }
+
+    #[test]
+    fn no_attempt_is_planned_beyond_the_horizon() {
+        let payments = RetryPolicy::payments_24h().for_visibility_timeout(180);
+        let after = |hours: u64, seconds: u64, retry_after| {
+            let run = Run {
+                started_at: now() - Duration::from_secs(hours * 3600 + seconds),
+                ..attempt(40)
+            };
+            decide(&failed(503, retry_after), &run, &payments, now(), 1.0)
+        };
+        assert_eq!(
+            after(23, 0, ""),
+            Step::Retry {
+                delay_seconds: 3600
+            }
+        );
+        assert_eq!(after(23, 1, ""), Step::Dead(DeadReason::Horizon));
+        assert_eq!(after(18, 0, "21601"), Step::Dead(DeadReason::Horizon));
+        assert_eq!(after(90, 0, ""), Step::Dead(DeadReason::Horizon));
     }
 }

@@ -20,6 +20,10 @@ pub(crate) const EVENT_ID_MAX_BYTES: usize = 256;
 /// The longest time, in bytes: RFC 3339 with a fraction takes 35.
 const TIME_MAX_BYTES: usize = 64;
 
+/// The `source` of events that this service publishes itself: notices to operators. They never
+/// become webhooks.
+pub const OWN_SOURCE: &str = "sqs-webhooks";
+
 /// One EventBridge event. Fields that are not listed, such as `replay-name`, are ignored.
 #[derive(Debug, Deserialize)]
 pub struct Event<'a> {
@@ -32,6 +36,9 @@ pub struct Event<'a> {
     /// When it happened, RFC 3339.
     #[serde(borrow)]
     pub time: Cow<'a, str>,
+    /// Who published it. Only asked whether it is this service itself.
+    #[serde(borrow, default)]
+    source: Option<&'a RawValue>,
     /// The published payload, untouched.
     #[serde(borrow)]
     pub detail: &'a RawValue,
@@ -78,6 +85,14 @@ impl<'a> Event<'a> {
             return Err(EventError::DetailNotAnObject);
         }
         Ok(event)
+    }
+
+    /// Whether this service has published it itself.
+    #[must_use]
+    pub fn is_own(&self) -> bool {
+        self.source
+            .and_then(|source| serde_json::from_str::<Cow<'_, str>>(source.get()).ok())
+            .is_some_and(|source| source == OWN_SOURCE)
     }
 
     /// The Standard Webhooks payload, `{"type":…,"timestamp":…,"data":<detail>}`: these exact

@@ -14,8 +14,10 @@
 //! | [`packing`] | which jobs go into one `SendMessageBatch` |
 //! | [`endpoint`], [`address`] | where a webhook may be sent |
 //! | [`secret`], [`signature`] | how it is signed |
+//! | [`record`], [`mod@turn`] | whether an attempt is due, and which one |
 //! | [`outcome`], [`retry_after`] | what an answer means |
 //! | [`policy`], [`mod@decide`] | what happens next, and when |
+//! | [`timestamp`], [`reference`] | what is written down of it |
 //! | [`json`] | what passes for a JSON object |
 //! | [`setting`] | how a function reads its environment |
 
@@ -29,13 +31,18 @@ pub mod json;
 pub mod outcome;
 pub mod packing;
 pub mod policy;
+pub mod record;
+pub mod reference;
 pub mod retry_after;
 pub mod secret;
 pub mod setting;
 pub mod signature;
 pub mod subscription;
+pub mod timestamp;
+pub mod turn;
 
 mod sqs_text;
 
-pub use decide::{Step, decide};
+pub use decide::{DeadReason, Step, decide};
 pub use outcome::Outcome;
+pub use turn::{Turn, turn};

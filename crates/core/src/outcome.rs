@@ -52,6 +52,9 @@ pub enum Fault {
     Subscription,
     /// The row of the subscription is not one.
     Row,
+    /// By its receive count the delivery may have used up its attempts, and its record, which
+    /// would know, can not be relied on.
+    Record,
     /// The signing secret could not be read, or may not be signed with.
     Secret,
     /// The invocation had no time left for an attempt when it began.
@@ -149,6 +152,7 @@ impl Fault {
         match self {
             Self::Subscription => "subscription unreadable",
             Self::Row => "subscription row broken",
+            Self::Record => "delivery record unreliable",
             Self::Secret => "signing secret unusable",
             Self::NoTimeLeft => "no time left",
             Self::CutShort => "cut short by the end of the invocation",

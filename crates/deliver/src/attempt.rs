@@ -10,36 +10,91 @@ use hyper::header::{HeaderMap, HeaderValue};
 use tokio::time::Instant;
 use webhooks_core::endpoint::EndpointError;
 use webhooks_core::outcome::Fault;
+use webhooks_core::record::{self, Entry, Record, State};
 use webhooks_core::signature::{ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, sign};
-use webhooks_core::{Outcome, Step};
+use webhooks_core::turn::{Memory, Received, Run};
+use webhooks_core::{DeadReason, Outcome, Step, Turn, reference, timestamp, turn};
 
 use crate::Deliver;
+use crate::config::DeliveryLog;
+use crate::deliveries::Change;
+use crate::metrics::Metrics;
+use crate::notices::Notice;
 use crate::reads::Reads;
-use crate::subscriptions::{Disabled, Lookup, SubscriptionKey};
+use crate::subscriptions::{Disabled, SubscriptionKey};
+use crate::tables::Lookup;
 
 /// An attempt is only begun with at least this much of the invocation's time before it.
 const LEAST_TIME: Duration = Duration::from_secs(1);
 
 /// A delivery job, owned by its task.
+#[derive(Clone)]
 pub(crate) struct Delivery {
     pub webhook_id: String,
     pub event_id: String,
     pub key: SubscriptionKey,
+    /// When the event happened, RFC 3339.
+    pub occurred_at: String,
     /// The message body and, within it, the payload: the bytes that are signed and sent.
     pub payload: Bytes,
-    /// From 1.
-    pub attempt: u32,
     /// Identity of the SQS message.
     pub message_id: Option<String>,
+    /// How often SQS has handed the message out; from 1.
+    pub receive_count: u32,
+    /// When it was sent to the queue.
+    pub sent_at: Option<SystemTime>,
+    /// When it was handed out for the first time.
+    pub first_received_at: Option<SystemTime>,
+}
+
+/// What becomes of the message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It is deleted.
+    Delete,
+    /// It stays in the queue and is seen again after this many seconds.
+    Back(u32),
+    /// Once its record says that it is dead it is seen again at once, until the redrive policy
+    /// takes it. Unless it says so, each time would be another attempt, so that there has to be a
+    /// pause of this many seconds.
+    Dead {
+        /// In seconds.
+        pause: u32,
+    },
+}
+
+/// What came of a message's turn.
+pub(crate) struct Ended {
+    pub fate: Fate,
+    /// What is to be written down.
+    pub change: Option<Change>,
+    /// What operators are told.
+    pub notices: Vec<Notice>,
+    /// What is counted of it.
+    pub metrics: Metrics,
+}
+
+impl Ended {
+    /// Nothing happened but this.
+    pub(crate) fn quietly(fate: Fate) -> Self {
+        Self {
+            fate,
+            change: None,
+            notices: Vec::new(),
+            metrics: Metrics::default(),
+        }
+    }
 }
 
 /// Why a delivery is deleted without an attempt.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, Copy, thiserror::Error)]
 enum Unwanted {
     #[error("the subscription does not exist")]
     NoSubscription,
     #[error("the subscription is disabled")]
     Disabled,
+    #[error("it has been delivered already")]
+    AlreadyDelivered,
 }
 
 /// What came of an attempt, or of the try to make one.
@@ -49,47 +104,68 @@ struct Report {
     url: String,
     /// Where the POST went, if there was one.
     host: Option<String>,
-    /// How long the POST took to its status line, in milliseconds.
-    ms: Option<u64>,
+    /// When the POST began, if there was one.
+    posted_at: Option<SystemTime>,
+    /// How long the POST took to its status line.
+    elapsed: Option<Duration>,
     /// What went wrong, for a person.
     error: Option<String>,
 }
 
 impl Deliver {
-    /// Makes one attempt and carries out what follows, except for what is done with the message.
-    /// `deadline` is when the answer must be in.
+    /// Brings a message to its step and carries out what follows, except for what is done with
+    /// the message and what is written down. `deadline` is when the answer must be in.
     pub(crate) async fn take_turn(
         self: Arc<Self>,
         delivery: Delivery,
         reads: Arc<Reads>,
         deadline: Instant,
-    ) -> Step {
-        match self.attempt(&delivery, &reads, deadline).await {
-            Ok(mut report) => {
-                let mut step = self.decide(&report.outcome, delivery.attempt);
-                if step == Step::Disable
-                    && let Err(error) = self.disable(&delivery, &report.url, deadline).await
-                {
-                    report.outcome = Outcome::Fault(Fault::Disable);
-                    report.error = Some(error);
-                    step = self.decide(&report.outcome, delivery.attempt);
-                }
-                report.log(&delivery, step);
-                step
-            }
-            Err(unwanted) => {
-                tracing::info!(
-                    webhookId = delivery.webhook_id,
-                    eventId = delivery.event_id,
-                    eventType = delivery.key.event_type,
-                    subscriberId = delivery.key.subscriber_id.as_str(),
-                    messageId = delivery.message_id,
-                    reason = %unwanted,
-                    "delivery.dropped"
-                );
-                Step::Ack
-            }
+    ) -> Ended {
+        if deadline.saturating_duration_since(Instant::now()) < LEAST_TIME {
+            let fault = Outcome::Fault(Fault::NoTimeLeft);
+            let report = Report::not_sent(fault, "not begun".into());
+            let run = delivery.run_by_receive_count();
+            return self
+                .conclude(&delivery, &run, &Memory::Unreliable, report, deadline)
+                .await;
         }
+        let mut memory = reads.found(&self.tables).await.memory(&delivery.webhook_id);
+        let now = SystemTime::now();
+        let mut next = turn(&memory, &delivery.received(), &self.policy, now);
+        // What was read may lack an attempt that could not be written down; but no missing write
+        // can undo that a delivery has ended.
+        if self.deliveries.is_failing() && matches!(next, Turn::Attempt(_)) {
+            memory = Memory::Unreliable;
+            next = turn(&memory, &delivery.received(), &self.policy, now);
+        }
+        let mut ended = match next {
+            Turn::Attempt(run) => match self.attempt(&delivery, &reads, deadline).await {
+                Ok(report) => {
+                    self.conclude(&delivery, &run, &memory, report, deadline)
+                        .await
+                }
+                Err(unwanted) => self.drop_unwanted(&delivery, &run, &memory, unwanted),
+            },
+            Turn::Uncertain(run) => {
+                let fault = Outcome::Fault(Fault::Record);
+                let report = Report::not_sent(fault, "the receive count is used up".into());
+                self.conclude(&delivery, &run, &memory, report, deadline)
+                    .await
+            }
+            Turn::AlreadyDelivered => {
+                delivery.log_dropped(Unwanted::AlreadyDelivered);
+                Ended::quietly(Fate::Delete)
+            }
+            Turn::FastForward => Ended::quietly(Fate::Back(0)),
+            Turn::NotYet(next_at) => {
+                let seconds = whole_seconds(next_at, now).min(self.policy.longest_delay_seconds);
+                Ended::quietly(Fate::Back(seconds))
+            }
+        };
+        if memory == Memory::Unreliable {
+            ended.metrics.record_errors += 1;
+        }
+        ended
     }
 
     async fn attempt(
@@ -102,14 +178,11 @@ impl Deliver {
             Ok(Report::not_sent(Outcome::Fault(fault), cause.to_string()))
         };
         let time_left = || deadline.saturating_duration_since(Instant::now());
-        if time_left() < LEAST_TIME {
-            return fault(Fault::NoTimeLeft, &"not begun");
-        }
-        let (lookup, secret) = tokio::join!(
-            reads.lookup(&self.subscriptions, &delivery.key),
+        let (found, secret) = tokio::join!(
+            reads.found(&self.tables),
             reads.secret(&self.secrets, &delivery.key.subscriber_id),
         );
-        let url = match lookup {
+        let url = match found.subscription(&delivery.key) {
             None => return fault(Fault::Subscription, &"the table could not be read"),
             Some(Lookup::Broken(error)) => return fault(Fault::Row, &error),
             Some(Lookup::Missing) => return Err(Unwanted::NoSubscription),
@@ -152,7 +225,8 @@ impl Deliver {
             outcome: posted.outcome,
             url,
             host,
-            ms: u64::try_from(posted.elapsed.as_millis()).ok(),
+            posted_at: Some(now),
+            elapsed: Some(posted.elapsed),
             error: posted.error,
         })
     }
@@ -163,6 +237,155 @@ impl Deliver {
         Uri::try_from(url.as_str()).map_err(|_| EndpointError::NotAUrl)
     }
 
+    /// From what came of an attempt to the message's fate.
+    async fn conclude(
+        &self,
+        delivery: &Delivery,
+        run: &Run,
+        memory: &Memory,
+        mut report: Report,
+        deadline: Instant,
+    ) -> Ended {
+        let mut notices = Vec::new();
+        let mut now = SystemTime::now();
+        let mut step = self.decide(&report.outcome, run, now);
+        if step == Step::Disable {
+            match self.disable(delivery, &report.url, deadline).await {
+                Ok(Disabled::Done) => notices.push(delivery.disabled_notice()),
+                Ok(Disabled::Superseded) => {}
+                Err(error) => {
+                    report.outcome = Outcome::Fault(Fault::Disable);
+                    report.error = Some(error);
+                    now = SystemTime::now();
+                    step = self.decide(&report.outcome, run, now);
+                }
+            }
+        }
+        report.log(delivery, run, step, now);
+        if let Step::Dead(reason) = step {
+            notices.push(Notice::Dead {
+                webhook_id: delivery.webhook_id.clone(),
+                event_id: delivery.event_id.clone(),
+                event_type: delivery.key.event_type.clone(),
+                subscriber_id: delivery.key.subscriber_id.to_string(),
+                attempts: run.attempt,
+                reason: reason.name(),
+                status: report.outcome.status(),
+                error: report.error.clone(),
+            });
+        }
+        let fate = match step {
+            Step::Ack | Step::Disable => Fate::Delete,
+            Step::Retry { delay_seconds } => Fate::Back(delay_seconds),
+            Step::Dead(_) => Fate::Dead {
+                pause: self.policy.backoff_seconds(run.attempt, 1.0),
+            },
+        };
+        Ended {
+            fate,
+            change: self.change(delivery, run, memory, &report, step, now),
+            notices,
+            metrics: measure(delivery, run, memory, &report, step),
+        }
+    }
+
+    /// What is written down of an attempt or a fault; `None` if nothing is.
+    fn change(
+        &self,
+        delivery: &Delivery,
+        run: &Run,
+        memory: &Memory,
+        report: &Report,
+        step: Step,
+        now: SystemTime,
+    ) -> Option<Change> {
+        let after = match report.outcome {
+            // The table is out of reach, or the time is over.
+            Outcome::Fault(
+                Fault::Subscription | Fault::Record | Fault::NoTimeLeft | Fault::Internal,
+            ) => return None,
+            Outcome::Fault(Fault::Row | Fault::Secret | Fault::CutShort | Fault::Disable)
+            | Outcome::Delivered { .. }
+            | Outcome::Gone
+            | Outcome::Retry { .. }
+            | Outcome::Blocked(_) => Record::after(
+                known(memory),
+                delivery.message_id.as_deref(),
+                run,
+                &report.outcome,
+                step,
+                &self.policy,
+                now,
+            ),
+        };
+        let entry = Entry {
+            n: run.attempt,
+            at: now,
+            outcome: record::word(&report.outcome, step).to_owned(),
+            status: report.outcome.status(),
+            ms: report.millis(),
+            error: report.told_error(),
+            next_at: record::next_at(step, now),
+        };
+        let dead = record::dead_reason(step).map(|reason| (reason, delivery.payload.clone()));
+        self.written_down(delivery, memory, after, entry, dead)
+    }
+
+    fn drop_unwanted(
+        &self,
+        delivery: &Delivery,
+        run: &Run,
+        memory: &Memory,
+        unwanted: Unwanted,
+    ) -> Ended {
+        delivery.log_dropped(unwanted);
+        let now = SystemTime::now();
+        let message_id = delivery.message_id.as_deref();
+        let entry = Entry {
+            n: run.attempt,
+            at: now,
+            outcome: "dropped".into(),
+            status: None,
+            ms: None,
+            error: Some(unwanted.to_string()),
+            next_at: None,
+        };
+        let record = Record::dropped(known(memory), message_id, run, now);
+        Ended {
+            change: self.written_down(delivery, memory, record, entry, None),
+            ..Ended::quietly(Fate::Delete)
+        }
+    }
+
+    fn written_down(
+        &self,
+        delivery: &Delivery,
+        memory: &Memory,
+        record: Record,
+        entry: Entry,
+        dead: Option<(DeadReason, Bytes)>,
+    ) -> Option<Change> {
+        let has_failed = match record.state {
+            State::Retrying | State::Dead => true,
+            State::Delivered | State::Gone | State::Dropped => *memory != Memory::Known(None),
+        };
+        if self.delivery_log == DeliveryLog::Failures && !has_failed {
+            return None;
+        }
+        let payload = str::from_utf8(&delivery.payload).unwrap_or_default();
+        Some(Change {
+            webhook_id: delivery.webhook_id.clone(),
+            event_id: delivery.event_id.clone(),
+            key: delivery.key.clone(),
+            occurred_at: delivery.occurred_at.clone(),
+            reference: reference::find(payload, &self.reference_fields),
+            before: memory.clone(),
+            record,
+            entry,
+            dead,
+        })
+    }
+
     /// Switches the subscription off after a 410. While that does not work the delivery stays, or
     /// every further event would still be sent.
     async fn disable(
@@ -170,7 +393,7 @@ impl Deliver {
         delivery: &Delivery,
         url: &str,
         deadline: Instant,
-    ) -> Result<(), String> {
+    ) -> Result<Disabled, String> {
         let disabling = self
             .subscriptions
             .disable(&delivery.key, url, SystemTime::now());
@@ -187,7 +410,50 @@ impl Deliver {
             subscriberId = delivery.key.subscriber_id.as_str(),
             message
         );
-        Ok(())
+        Ok(disabled)
+    }
+}
+
+impl Delivery {
+    /// What SQS tells of the message.
+    fn received(&self) -> Received<'_> {
+        Received {
+            message_id: self.message_id.as_deref(),
+            receive_count: self.receive_count,
+            sent_at: self.sent_at,
+            first_received_at: self.first_received_at,
+        }
+    }
+
+    /// The run as the receive count alone has it.
+    pub(crate) fn run_by_receive_count(&self) -> Run {
+        Run {
+            attempt: self.receive_count,
+            refusals: 0,
+            started_at: SystemTime::now(),
+            idle_receives: self.receive_count.saturating_sub(1),
+        }
+    }
+
+    fn disabled_notice(&self) -> Notice {
+        Notice::Disabled {
+            event_type: self.key.event_type.clone(),
+            subscriber_id: self.key.subscriber_id.to_string(),
+            webhook_id: self.webhook_id.clone(),
+            reason: "the endpoint answered 410 Gone",
+        }
+    }
+
+    fn log_dropped(&self, unwanted: Unwanted) {
+        tracing::info!(
+            webhookId = self.webhook_id,
+            eventId = self.event_id,
+            eventType = self.key.event_type,
+            subscriberId = self.key.subscriber_id.as_str(),
+            messageId = self.message_id,
+            reason = %unwanted,
+            "delivery.dropped"
+        );
     }
 }
 
@@ -197,16 +463,32 @@ impl Report {
             outcome,
             url: String::new(),
             host: None,
-            ms: None,
+            posted_at: None,
+            elapsed: None,
             error: Some(error),
         }
     }
 
+    fn millis(&self) -> Option<u64> {
+        u64::try_from(self.elapsed?.as_millis()).ok()
+    }
+
+    /// What went wrong, with the kind of failure before it where the text alone does not tell.
+    fn told_error(&self) -> Option<String> {
+        match (self.outcome.failure(), &self.error) {
+            (Some(failure), Some(error)) => Some(format!("{failure}: {error}")),
+            (_, error) => error.clone(),
+        }
+    }
+
     /// The one line of this attempt. Faults of ours are errors, which an alarm counts.
-    fn log(&self, delivery: &Delivery, step: Step) {
-        let delay_seconds = match step {
-            Step::Retry { delay_seconds } => Some(delay_seconds),
-            Step::Ack | Step::Disable | Step::Exhausted => None,
+    fn log(&self, delivery: &Delivery, run: &Run, step: Step, now: SystemTime) {
+        let (delay_seconds, next_at) = match step {
+            Step::Retry { delay_seconds } => (
+                Some(delay_seconds),
+                record::next_at(step, now).map(timestamp::format),
+            ),
+            Step::Ack | Step::Disable | Step::Dead(_) => (None, None),
         };
         macro_rules! line {
             ($level:ident, $message:literal) => {
@@ -217,14 +499,15 @@ impl Report {
                     subscriberId = delivery.key.subscriber_id.as_str(),
                     messageId = delivery.message_id,
                     host = self.host,
-                    attempt = delivery.attempt,
-                    outcome = self.outcome.name(),
+                    attempt = run.attempt,
+                    outcome = record::word(&self.outcome, step),
                     status = self.outcome.status(),
                     failure = self.outcome.failure(),
                     error = self.error,
-                    ms = self.ms,
-                    exhausted = (step == Step::Exhausted),
+                    ms = self.millis(),
+                    deadReason = record::dead_reason(step).map(|reason| reason.name()),
                     delaySeconds = delay_seconds,
+                    nextAt = next_at,
                     $message
                 )
             };
@@ -240,12 +523,66 @@ impl Report {
             Outcome::Fault(
                 Fault::Subscription
                 | Fault::Row
+                | Fault::Record
                 | Fault::Secret
                 | Fault::NoTimeLeft
                 | Fault::Internal,
             ) => line!(error, "delivery.unsent"),
         }
     }
+}
+
+/// Counts what came of an attempt.
+fn measure(
+    delivery: &Delivery,
+    run: &Run,
+    memory: &Memory,
+    report: &Report,
+    step: Step,
+) -> Metrics {
+    let mut metrics = Metrics::default();
+    match report.outcome {
+        Outcome::Fault(_) => metrics.faults = 1,
+        Outcome::Blocked(_) => metrics.blocked = 1,
+        Outcome::Delivered { .. } => {
+            metrics.delivered = 1;
+            metrics.attempts_per_delivered.push(run.attempt);
+        }
+        Outcome::Gone => metrics.gone = 1,
+        Outcome::Retry { .. } => {}
+    }
+    if metrics.faults == 0 {
+        metrics.attempts = 1;
+        match step {
+            Step::Retry { .. } => metrics.retried = 1,
+            Step::Dead(_) => metrics.dead = 1,
+            Step::Ack | Step::Disable => {}
+        }
+    }
+    metrics.latencies.extend(report.elapsed);
+    // A redriven delivery is old, and not because of us.
+    if *memory == Memory::Known(None)
+        && let Some(posted_at) = report.posted_at
+        && let Some(occurred_at) = timestamp::parse(&delivery.occurred_at)
+    {
+        let waited = posted_at.duration_since(occurred_at).unwrap_or_default();
+        metrics.first_attempt_latencies.push(waited);
+    }
+    metrics
+}
+
+fn known(memory: &Memory) -> Option<&Record> {
+    match memory {
+        Memory::Known(record) => record.as_ref(),
+        Memory::Unreliable => None,
+    }
+}
+
+/// From `now` until then, in whole seconds rounded up.
+fn whole_seconds(then: SystemTime, now: SystemTime) -> u32 {
+    let wait = then.duration_since(now).unwrap_or_default();
+    let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+    u32::try_from(seconds).unwrap_or(u32::MAX)
 }
 
 /// The three headers of Standard Webhooks; `None` if one has a character that no header may have,

@@ -1,11 +1,20 @@
 //! The environment of the function.
 
 use webhooks_core::endpoint::EndpointRules;
-use webhooks_core::policy::{self, RetryPolicy};
+use webhooks_core::policy::{self, OverrideError, Overrides, RetryPolicy};
 use webhooks_core::setting::{SettingError, Settings, flag, http_url, table_name};
 
 /// The visibility timeout of the template's queue, in seconds.
 const DEFAULT_VISIBILITY_TIMEOUT_SECONDS: u32 = 180;
+
+/// Which deliveries have a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeliveryLog {
+    /// All of them.
+    All,
+    /// Those that did not succeed at their first attempt.
+    Failures,
+}
 
 /// What the function is told by its environment.
 #[derive(Debug, Clone)]
@@ -14,13 +23,38 @@ pub struct Config {
     pub queue_url: String,
     /// `TABLE_NAME`: the subscriptions table.
     pub table_name: String,
+    /// `DELIVERIES_TABLE`: the table of delivery records.
+    pub deliveries_table: String,
+    /// `DELIVERY_LOG`: `all` or `failures`.
+    pub delivery_log: DeliveryLog,
+    /// `REFERENCE_FIELDS`: fields of an event's `detail`, separated by commas. The value of the
+    /// first that is there is remembered beside the delivery.
+    pub reference_fields: Vec<String>,
+    /// `EVENT_BUS_NAME`: where notices to operators are published; without it there are none.
+    pub event_bus_name: Option<String>,
     /// `SECRET_PREFIX`: the first part of the name of every signing-secret parameter.
     pub secret_prefix: String,
-    /// `RETRY_POLICY` by name, stretched by `RETRY_TIME_SCALE`, on a queue with the visibility
-    /// timeout of `VISIBILITY_TIMEOUT_SECONDS`.
+    /// `RETRY_POLICY` by name, as changed by `RETRY_BASE_SECONDS`, `RETRY_FACTOR`,
+    /// `RETRY_CAP_SECONDS` and `RETRY_ATTEMPTS`, stretched by `RETRY_TIME_SCALE`, on a queue with
+    /// the visibility timeout of `VISIBILITY_TIMEOUT_SECONDS` and the `maxReceiveCount` of
+    /// `MAX_RECEIVE_COUNT`.
     pub policy: RetryPolicy,
     /// `ALLOW_PRIVATE_ENDPOINTS`.
     pub endpoints: EndpointRules,
+}
+
+/// Why the function can not start.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A variable is missing or wrong.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// The variables that change the retry policy do not fit together.
+    #[error(
+        "environment variables RETRY_BASE_SECONDS, RETRY_FACTOR, RETRY_CAP_SECONDS, \
+         RETRY_ATTEMPTS and MAX_RECEIVE_COUNT: {0}"
+    )]
+    Overrides(#[from] OverrideError),
 }
 
 impl Config {
@@ -28,43 +62,39 @@ impl Config {
     ///
     /// # Errors
     /// Names the variable that is missing or wrong.
-    pub fn from_settings(settings: &Settings<'_>) -> Result<Self, SettingError> {
-        let policy = settings.optional(
-            "RETRY_POLICY",
-            format_args!("one of {}", policy::NAMES.join(", ")),
-            RetryPolicy::standard(),
-            RetryPolicy::by_name,
-        )?;
-        let time_scale = settings.optional(
-            "RETRY_TIME_SCALE",
-            "a number greater than 0 and at most 1",
-            1.0,
-            |text| {
-                let scale: f64 = text.parse().ok()?;
-                (scale > 0.0 && scale <= 1.0).then_some(scale)
-            },
-        )?;
-        let visibility_timeout = settings.optional(
-            "VISIBILITY_TIMEOUT_SECONDS",
-            "the queue's visibility timeout, a whole number of seconds from 0 to 43200",
-            DEFAULT_VISIBILITY_TIMEOUT_SECONDS,
-            |text| text.parse().ok().filter(|seconds| *seconds <= 43_200),
-        )?;
+    pub fn from_settings(settings: &Settings<'_>) -> Result<Self, ConfigError> {
         Ok(Self {
             queue_url: settings.required("QUEUE_URL", "the URL of an SQS queue", http_url)?,
-            table_name: settings.required(
-                "TABLE_NAME",
-                "the name of a DynamoDB table",
-                table_name,
+            table_name: settings.required("TABLE_NAME", TABLE, table_name)?,
+            deliveries_table: settings.required("DELIVERIES_TABLE", TABLE, table_name)?,
+            delivery_log: settings.optional(
+                "DELIVERY_LOG",
+                "all or failures",
+                DeliveryLog::All,
+                |text| match text {
+                    "all" => Some(DeliveryLog::All),
+                    "failures" => Some(DeliveryLog::Failures),
+                    _ => None,
+                },
+            )?,
+            reference_fields: settings.optional(
+                "REFERENCE_FIELDS",
+                "names of fields, separated by commas",
+                Vec::new(),
+                field_names,
+            )?,
+            event_bus_name: settings.optional(
+                "EVENT_BUS_NAME",
+                "the name or ARN of an EventBridge bus",
+                None,
+                |text| Some(Some(table_name(text)?)),
             )?,
             secret_prefix: settings.required(
                 "SECRET_PREFIX",
                 "the first part of a parameter's path, such as `webhooks`, without a slash at either end",
                 secret_prefix,
             )?,
-            policy: policy
-                .with_time_scale(time_scale)
-                .for_visibility_timeout(visibility_timeout),
+            policy: retry_policy(settings)?,
             endpoints: EndpointRules {
                 allow_private: settings.optional(
                     "ALLOW_PRIVATE_ENDPOINTS",
@@ -75,6 +105,57 @@ impl Config {
             },
         })
     }
+}
+
+const TABLE: &str = "the name of a DynamoDB table";
+
+fn retry_policy(settings: &Settings<'_>) -> Result<RetryPolicy, ConfigError> {
+    let policy = settings.optional(
+        "RETRY_POLICY",
+        format_args!("one of {}", policy::NAMES.join(", ")),
+        RetryPolicy::standard(),
+        RetryPolicy::by_name,
+    )?;
+    let time_scale = settings.optional(
+        "RETRY_TIME_SCALE",
+        "a number greater than 0 and at most 1",
+        1.0,
+        |text| {
+            let scale: f64 = text.parse().ok()?;
+            (scale > 0.0 && scale <= 1.0).then_some(scale)
+        },
+    )?;
+    let visibility_timeout = settings.optional(
+        "VISIBILITY_TIMEOUT_SECONDS",
+        "the queue's visibility timeout, a whole number of seconds from 0 to 43200",
+        DEFAULT_VISIBILITY_TIMEOUT_SECONDS,
+        |text| text.parse().ok().filter(|seconds| *seconds <= 43_200),
+    )?;
+    let number = |name, expected| {
+        settings.optional(name, expected, None, |text| {
+            let number: u32 = text.parse().ok()?;
+            (number > 0).then_some(Some(number))
+        })
+    };
+    let seconds = "a whole number of seconds, at least 1";
+    let count = "a whole number, at least 1";
+    let overrides = Overrides {
+        base_seconds: number("RETRY_BASE_SECONDS", seconds)?,
+        factor: number("RETRY_FACTOR", count)?,
+        cap_seconds: number("RETRY_CAP_SECONDS", seconds)?,
+        attempts: number("RETRY_ATTEMPTS", count)?,
+    };
+    let receives = number("MAX_RECEIVE_COUNT", count)?;
+    Ok(policy
+        .with_time_scale(time_scale)
+        .for_visibility_timeout(visibility_timeout)
+        .with_overrides(overrides, receives)?)
+}
+
+/// Names without white space around them, at least one.
+fn field_names(text: &str) -> Option<Vec<String>> {
+    let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
+    names.iter().all(|name| !name.is_empty()).then_some(names)
 }
 
 /// Letters, digits, `.`, `-`, `_`, and `/` in between (SSM, "parameter name requirements").
@@ -100,6 +181,7 @@ mod tests {
             match name {
                 "QUEUE_URL" => Some("https://sqs.eu-central-1.amazonaws.com/1/q".into()),
                 "TABLE_NAME" => Some("subscriptions".into()),
+                "DELIVERIES_TABLE" => Some("deliveries".into()),
                 "SECRET_PREFIX" => Some("webhooks".into()),
                 _ => None,
             }
@@ -108,13 +190,45 @@ mod tests {
     }
 
     #[test]
-    fn three_variables_are_enough() {
+    fn four_variables_are_enough() {
         let config = config(("", None)).unwrap();
         assert_eq!(
             config.policy,
             RetryPolicy::standard().for_visibility_timeout(180)
         );
         assert!(!config.endpoints.allow_private);
+        assert_eq!(config.delivery_log, DeliveryLog::All);
+        assert_eq!(config.reference_fields, [] as [&str; 0]);
+        assert_eq!(config.event_bus_name, None);
+    }
+
+    #[test]
+    fn the_other_variables_are_read() {
+        let fields = config(("REFERENCE_FIELDS", Some("orderId, invoice"))).unwrap();
+        assert_eq!(fields.reference_fields, ["orderId", "invoice"]);
+        let log = config(("DELIVERY_LOG", Some("failures"))).unwrap();
+        assert_eq!(log.delivery_log, DeliveryLog::Failures);
+        let bus = config(("EVENT_BUS_NAME", Some("default"))).unwrap();
+        assert_eq!(bus.event_bus_name.as_deref(), Some("default"));
+        let fewer = config(("RETRY_ATTEMPTS", Some("5"))).unwrap();
+        assert_eq!(fewer.policy.attempts, 5);
+    }
+
+    #[test]
+    fn an_override_that_the_queue_does_not_allow_for_is_named() {
+        let names = "environment variables RETRY_BASE_SECONDS, RETRY_FACTOR, RETRY_CAP_SECONDS, RETRY_ATTEMPTS and MAX_RECEIVE_COUNT";
+        assert_eq!(
+            config(("RETRY_ATTEMPTS", Some("9"))).unwrap_err(),
+            format!(
+                "{names}: 9 attempts and 30 spare receives are more than the queue's maxReceiveCount of 38"
+            )
+        );
+        assert_eq!(
+            config(("MAX_RECEIVE_COUNT", Some("10"))).unwrap_err(),
+            format!(
+                "{names}: 8 attempts and 30 spare receives are more than the queue's maxReceiveCount of 10"
+            )
+        );
     }
 
     #[test]
@@ -138,7 +252,22 @@ mod tests {
             (
                 "RETRY_POLICY",
                 Some("fast"),
-                "is `fast`; expected one of standard",
+                "is `fast`; expected one of standard, bounded, contract-72h, payments-24h",
+            ),
+            (
+                "DELIVERY_LOG",
+                Some("none"),
+                "is `none`; expected all or failures",
+            ),
+            (
+                "REFERENCE_FIELDS",
+                Some("a,,b"),
+                "is `a,,b`; expected names of fields, separated by commas",
+            ),
+            (
+                "RETRY_BASE_SECONDS",
+                Some("0"),
+                "is `0`; expected a whole number of seconds, at least 1",
             ),
             (
                 "RETRY_TIME_SCALE",

@@ -1,24 +1,30 @@
 //! deliver: signs delivery jobs and POSTs them.
 //!
-//! A batch goes through [`Deliver::handle`] in three strides. All records are taken apart
-//! (`records`). Then every delivery has a task of its own (`attempt`): it waits for what the batch
-//! reads from AWS in one call each (`reads`), the rows of the subscriptions (`subscriptions`) and
-//! the signing secrets (`secrets`), then signs, POSTs (`post`, on connections that `connection`
-//! guards and `counted` watches) and decides. At the end, what failed is hidden until its next
-//! attempt (`visibility`) and reported to Lambda, so that the rest of the batch is deleted.
+//! A batch goes through [`Deliver::handle`] in four strides. All messages are taken apart
+//! (`sqs_event`). Then every delivery has a task of its own (`attempt`): it waits for what the
+//! batch reads from AWS in one call each (`reads`), the subscriptions and delivery records
+//! (`tables`) and the signing secrets (`secrets`), then signs, POSTs (`post`, on connections that
+//! `connection` guards and `counted` watches) and decides. What came of it is written down
+//! (`deliveries`). At the end, what failed is hidden until its next attempt (`visibility`) and
+//! reported to Lambda, so that the rest of the batch is deleted; operators are told (`notices`),
+//! and what happened is counted (`metrics`).
 
 mod attempt;
 mod config;
 mod connection;
 mod counted;
+mod deliveries;
+mod metrics;
+mod notices;
 mod post;
 mod reads;
-mod records;
 mod secrets;
+mod sqs_event;
 mod subscriptions;
+mod tables;
 mod visibility;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -33,31 +39,46 @@ use webhooks_core::identity::SubscriberId;
 use webhooks_core::job::{Job, JobError};
 use webhooks_core::outcome::Fault;
 use webhooks_core::policy::RetryPolicy;
+use webhooks_core::turn::Run;
 use webhooks_core::{Outcome, Step, decide};
 use webhooks_shell::time;
 
-use attempt::Delivery;
-pub use config::Config;
+use attempt::{Delivery, Ended, Fate};
+pub use config::{Config, DeliveryLog};
+use deliveries::{Change, Deliveries, Written};
+use metrics::Metrics;
+use notices::{Notice, Notices};
 use post::Poster;
 use reads::Reads;
-use records::{NotAnSqsEvent, Record};
 use secrets::SecretCache;
+use sqs_event::{Message, NotAnSqsEvent};
 use subscriptions::{SubscriptionKey, Subscriptions};
+use tables::Tables;
 use visibility::{Queue, Visibility};
 
-/// What is left of the invocation's time when the last attempt is cut off: enough to change
-/// visibilities and to answer. A batch that times out is redelivered as a whole, with what
-/// succeeded.
+/// What is left of the invocation's time when the last attempt is cut off: enough to write down
+/// what came of the batch, to change visibilities and to answer. A batch that times out is
+/// redelivered as a whole, with what succeeded.
 const MARGIN: Duration = Duration::from_secs(1);
+
+/// What is left when writing down ends, and when changing visibilities does.
+const MARGIN_AFTER_WRITING: Duration = Duration::from_millis(500);
+const MARGIN_AFTER_VISIBILITIES: Duration = Duration::from_millis(250);
 
 /// The function with its clients.
 pub struct Deliver {
     policy: RetryPolicy,
     endpoints: EndpointRules,
+    delivery_log: DeliveryLog,
+    reference_fields: Vec<String>,
+    function_name: String,
     poster: Poster,
     queue: Queue,
     secrets: SecretCache,
+    tables: Tables,
     subscriptions: Subscriptions,
+    deliveries: Deliveries,
+    notices: Notices,
 }
 
 /// Why a batch is not answered record by record. Lambda then returns all of it to the queue.
@@ -86,19 +107,40 @@ struct Receipt {
     receipt_handle: Option<String>,
 }
 
+/// One message of a batch.
+struct Received {
+    receipt: Receipt,
+    /// `None` for a poison message.
+    delivery: Option<Delivery>,
+}
+
 impl Deliver {
-    /// A function that uses these clients.
+    /// A function that uses these clients. It goes by `function_name` in its metrics.
     ///
     /// # Errors
     /// If TLS can not be set up.
-    pub fn new(config: Config, aws: &SdkConfig) -> Result<Self, rustls::Error> {
+    pub fn new(
+        config: Config,
+        function_name: String,
+        aws: &SdkConfig,
+    ) -> Result<Self, rustls::Error> {
         Ok(Self {
             poster: Poster::new(config.endpoints)?,
             policy: config.policy,
             endpoints: config.endpoints,
+            delivery_log: config.delivery_log,
+            reference_fields: config.reference_fields,
+            function_name,
             queue: Queue::new(aws, config.queue_url),
             secrets: SecretCache::new(aws, config.secret_prefix),
+            tables: Tables::new(
+                aws,
+                config.table_name.clone(),
+                config.deliveries_table.clone(),
+            ),
             subscriptions: Subscriptions::new(aws, config.table_name),
+            deliveries: Deliveries::new(aws, config.deliveries_table),
+            notices: Notices::new(aws, config.event_bus_name),
         })
     }
 
@@ -112,25 +154,43 @@ impl Deliver {
         context: Context,
     ) -> Result<SqsBatchResponse, DeliverError> {
         let end = time::end_of(&context);
-        let records = records::parse(payload.get()).map_err(|error| {
+        let messages = sqs_event::parse(payload.get()).map_err(|error| {
             tracing::error!(%error, requestId = context.request_id, "batch.refused");
             error
         })?;
         drop(payload);
-        let turns = self.take_turns(records, time::before(end, MARGIN)).await;
+        let mut metrics = Metrics::default();
+        let batch: Vec<Received> = messages.into_iter().map(Received::new).collect();
+        let mut ended = self.take_turns(&batch, time::before(end, MARGIN)).await;
+
+        let mut changes = Vec::new();
+        let mut notices = Vec::new();
+        for ended in ended.values_mut() {
+            changes.extend(ended.change.take());
+            notices.append(&mut ended.notices);
+            metrics.add(std::mem::take(&mut ended.metrics));
+        }
+        let written = self
+            .write_down(changes, time::before(end, MARGIN_AFTER_WRITING))
+            .await;
 
         let mut response = SqsBatchResponse::default();
         let mut reported = HashSet::new();
         let mut wishes = Vec::new();
         let mut unidentified = false;
-        for (receipt, step) in turns {
-            let visible_in = match step {
-                Some(Step::Ack | Step::Disable) => continue,
-                Some(Step::Retry { delay_seconds }) => Some(delay_seconds),
-                Some(Step::Exhausted) => Some(0),
+        for Received { receipt, delivery } in batch {
+            let fate = delivery
+                .as_ref()
+                .map(|delivery| self.fate(delivery, &ended, &written));
+            let visible_in = match fate {
+                Some(Fate::Delete) => continue,
+                Some(Fate::Back(seconds) | Fate::Dead { pause: seconds }) => Some(seconds),
                 // A poison message keeps the queue's own pace: during a deployment a newer
                 // function may know it.
-                None => None,
+                None => {
+                    metrics.poison += 1;
+                    None
+                }
             };
             let Some(message_id) = receipt.message_id else {
                 unidentified = true;
@@ -147,9 +207,18 @@ impl Deliver {
                 response.add_failure(message_id);
             }
         }
-        if !wishes.is_empty() {
-            self.change_visibility(wishes, time::before(end, MARGIN / 4))
-                .await;
+        let unwritten = written
+            .values()
+            .filter(|written| **written == Written::Failed);
+        metrics.record_errors += u32::try_from(unwritten.count()).unwrap_or(u32::MAX);
+        metrics.print(&self.function_name, SystemTime::now());
+        if !wishes.is_empty() || !notices.is_empty() {
+            self.change_visibility_and_tell(
+                wishes,
+                notices,
+                time::before(end, MARGIN_AFTER_VISIBILITIES),
+            )
+            .await;
         }
         if unidentified {
             tracing::error!(requestId = context.request_id, "batch.unidentified");
@@ -158,83 +227,136 @@ impl Deliver {
         Ok(response)
     }
 
-    /// Hides what failed until its next attempt. A visibility that could not be changed in time is
-    /// the queue's own.
-    async fn change_visibility(self: &Arc<Self>, wishes: Vec<Visibility>, deadline: Instant) {
+    /// What becomes of a message, now that it is known what could be written down.
+    fn fate(
+        &self,
+        delivery: &Delivery,
+        ended: &HashMap<String, Ended>,
+        written: &HashMap<String, Written>,
+    ) -> Fate {
+        let Some(ended) = ended.get(&delivery.webhook_id) else {
+            return self.after_a_panic(delivery);
+        };
+        match (ended.fate, written.get(&delivery.webhook_id)) {
+            // Another copy of the message has been delivered while this one failed.
+            (Fate::Back(_) | Fate::Dead { .. }, Some(Written::DeliveredMeanwhile)) => Fate::Delete,
+            (Fate::Dead { .. }, Some(Written::Done)) => Fate::Back(0),
+            (fate, Some(_) | None) => fate,
+        }
+    }
+
+    fn after_a_panic(&self, delivery: &Delivery) -> Fate {
+        let fault = Outcome::Fault(Fault::Internal);
+        match self.decide(&fault, &delivery.run_by_receive_count(), SystemTime::now()) {
+            Step::Retry { delay_seconds } => Fate::Back(delay_seconds),
+            // A fault ends no run.
+            Step::Ack | Step::Disable | Step::Dead(_) => Fate::Back(1),
+        }
+    }
+
+    /// Writes down what came of the batch, and gives what became of each part of it.
+    async fn write_down(
+        self: &Arc<Self>,
+        changes: Vec<Change>,
+        deadline: Instant,
+    ) -> HashMap<String, Written> {
+        if changes.is_empty() {
+            return HashMap::new();
+        }
         // In a task, so that not even a panic costs those that were delivered.
         let this = Arc::clone(self);
-        let changing = tokio::spawn(async move { this.queue.change_visibility(wishes).await });
+        let writing = tokio::spawn(async move { this.deliveries.write(changes, deadline).await });
+        writing.await.unwrap_or_else(|error| {
+            tracing::error!(%error, "records.task_failed");
+            HashMap::new()
+        })
+    }
+
+    /// Hides what failed until its next attempt, and tells operators. A visibility that could not
+    /// be changed in time is the queue's own.
+    async fn change_visibility_and_tell(
+        self: &Arc<Self>,
+        wishes: Vec<Visibility>,
+        notices: Vec<Notice>,
+        deadline: Instant,
+    ) {
+        let this = Arc::clone(self);
+        let changing = tokio::spawn(async move {
+            tokio::join!(
+                this.queue.change_visibility(wishes),
+                this.notices.send(notices)
+            )
+        });
         match tokio::time::timeout_at(deadline, changing).await {
-            Ok(Ok(())) => {}
+            Ok(Ok(((), ()))) => {}
             Ok(Err(error)) => tracing::error!(%error, "visibility.task_failed"),
             Err(_) => tracing::error!("visibility.out_of_time"),
         }
     }
 
-    /// Brings every record to its step; `None` for a poison message.
+    /// Brings every delivery to its end, by its id. Copies of one delivery in the same batch share
+    /// one turn. A task that has panicked leaves none.
     async fn take_turns(
         self: &Arc<Self>,
-        records: Vec<Record>,
+        batch: &[Received],
         deadline: Instant,
-    ) -> Vec<(Receipt, Option<Step>)> {
-        let mut batch = Vec::with_capacity(records.len());
-        for record in records {
-            let receipt = Receipt {
-                message_id: record.message_id.clone(),
-                receipt_handle: record.receipt_handle.clone(),
-            };
-            let delivery = match delivery(record) {
-                Ok(delivery) => Some(delivery),
-                Err(error) => {
-                    tracing::error!(%error, messageId = receipt.message_id, "message.poison");
-                    None
-                }
-            };
-            batch.push((receipt, delivery));
-        }
-        let deliveries = batch.iter().filter_map(|(_, delivery)| delivery.as_ref());
-        let reads = Arc::new(Reads::for_batch(deliveries, &self.secrets, deadline));
-        let begun: Vec<_> = batch
+    ) -> HashMap<String, Ended> {
+        let mut seen = HashSet::new();
+        let deliveries: Vec<&Delivery> = batch
+            .iter()
+            .filter_map(|message| message.delivery.as_ref())
+            .filter(|delivery| seen.insert(delivery.webhook_id.as_str()))
+            .collect();
+        let reads = Arc::new(Reads::for_batch(&deliveries, &self.secrets, deadline));
+        let begun: Vec<_> = deliveries
             .into_iter()
-            .map(|(receipt, delivery)| {
-                let turn = delivery.map(|delivery| {
-                    let attempt = delivery.attempt;
-                    let turn = Arc::clone(self).take_turn(delivery, Arc::clone(&reads), deadline);
-                    (attempt, tokio::spawn(turn))
-                });
-                (receipt, turn)
+            .map(|delivery| {
+                let turn =
+                    Arc::clone(self).take_turn(delivery.clone(), Arc::clone(&reads), deadline);
+                (&delivery.webhook_id, tokio::spawn(turn))
             })
             .collect();
-        let mut turns = Vec::with_capacity(begun.len());
-        for (receipt, turn) in begun {
-            let step = match turn {
-                None => None,
-                Some((attempt, turn)) => Some(turn.await.unwrap_or_else(|error| {
-                    tracing::error!(%error, messageId = receipt.message_id, "delivery.task_failed");
-                    self.decide(&Outcome::Fault(Fault::Internal), attempt)
-                })),
-            };
-            turns.push((receipt, step));
+        let mut all = HashMap::with_capacity(begun.len());
+        for (webhook_id, turn) in begun {
+            match turn.await {
+                Ok(ended) => {
+                    all.insert(webhook_id.clone(), ended);
+                }
+                Err(error) => {
+                    tracing::error!(%error, webhookId = webhook_id, "delivery.task_failed");
+                }
+            }
         }
-        turns
+        all
     }
 
-    /// The step after an outcome, with this moment's clock and jitter.
-    fn decide(&self, outcome: &Outcome, attempt: u32) -> Step {
-        decide(
-            outcome,
-            attempt,
-            &self.policy,
-            SystemTime::now(),
-            rand::random(),
-        )
+    /// The step after an outcome, with this moment's jitter.
+    fn decide(&self, outcome: &Outcome, run: &Run, now: SystemTime) -> Step {
+        decide(outcome, run, &self.policy, now, rand::random())
     }
 }
 
-/// Reads the job in a record.
-fn delivery(record: Record) -> Result<Delivery, JobError> {
-    let message = Bytes::from(record.body.unwrap_or_default());
-    let job = Job::parse(str::from_utf8(&message).unwrap_or_default())?;
+impl Received {
+    fn new(message: Message) -> Self {
+        let receipt = Receipt {
+            message_id: message.message_id.clone(),
+            receipt_handle: message.receipt_handle.clone(),
+        };
+        let delivery = match delivery(message) {
+            Ok(delivery) => Some(delivery),
+            Err(error) => {
+                tracing::error!(%error, messageId = receipt.message_id, "message.poison");
+                None
+            }
+        };
+        Self { receipt, delivery }
+    }
+}
+
+/// Reads the job in a message.
+fn delivery(message: Message) -> Result<Delivery, JobError> {
+    let text = Bytes::from(message.body.unwrap_or_default());
+    let job = Job::parse(str::from_utf8(&text).unwrap_or_default())?;
     Ok(Delivery {
         webhook_id: job.webhook_id.into_owned(),
         event_id: job.event_id.into_owned(),
@@ -242,8 +364,11 @@ fn delivery(record: Record) -> Result<Delivery, JobError> {
             event_type: job.event_type.into_owned(),
             subscriber_id: SubscriberId::parse(&job.subscriber_id)?,
         },
-        payload: message.slice_ref(job.body.get().as_bytes()),
-        attempt: record.receive_count.unwrap_or(1),
-        message_id: record.message_id,
+        occurred_at: job.occurred_at.into_owned(),
+        payload: text.slice_ref(job.body.get().as_bytes()),
+        message_id: message.message_id,
+        receive_count: message.receive_count.unwrap_or(1),
+        sent_at: message.sent_at,
+        first_received_at: message.first_received_at,
     })
 }

@@ -21,7 +21,8 @@ async fn main() -> Result<(), Error> {
             "ALLOW_PRIVATE_ENDPOINTS is on: http and private addresses are called; never use this in production"
         );
     }
-    let deliver = match Deliver::new(config, &aws::config().await) {
+    let function_name = environment("AWS_LAMBDA_FUNCTION_NAME").unwrap_or_default();
+    let deliver = match Deliver::new(config, function_name, &aws::config().await) {
         Ok(deliver) => Arc::new(deliver),
         Err(error) => logging::refuse_to_start(&error),
     };

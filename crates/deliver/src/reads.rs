@@ -10,7 +10,8 @@ use webhooks_core::identity::SubscriberId;
 
 use crate::attempt::Delivery;
 use crate::secrets::{SecretCache, SecretResult, SecretUnavailable};
-use crate::subscriptions::{Found, Lookup, SubscriptionKey, Subscriptions};
+use crate::subscriptions::SubscriptionKey;
+use crate::tables::{Found, Tables};
 
 /// How long reading may take, before the attempts.
 const READ_LIMIT: Duration = Duration::from_secs(5);
@@ -18,24 +19,27 @@ const READ_LIMIT: Duration = Duration::from_secs(5);
 /// The reads of one batch. Whoever needs one first starts it, the others share it.
 pub(crate) struct Reads {
     keys: HashSet<SubscriptionKey>,
+    webhook_ids: HashSet<String>,
     /// Whose secret was not in the cache when the batch came.
     unknown: HashSet<SubscriberId>,
     now: SystemTime,
     deadline: Instant,
-    rows: OnceCell<Found>,
+    found: OnceCell<Found>,
     secrets: OnceCell<HashMap<SubscriberId, SecretResult>>,
 }
 
 impl Reads {
     /// The reads for these deliveries, which may take until `deadline` at most.
-    pub(crate) fn for_batch<'a>(
-        deliveries: impl Iterator<Item = &'a Delivery>,
+    pub(crate) fn for_batch(
+        deliveries: &[&Delivery],
         cache: &SecretCache,
         deadline: Instant,
     ) -> Self {
         let now = SystemTime::now();
-        let keys: HashSet<SubscriptionKey> =
-            deliveries.map(|delivery| delivery.key.clone()).collect();
+        let keys: HashSet<SubscriptionKey> = deliveries
+            .iter()
+            .map(|delivery| delivery.key.clone())
+            .collect();
         let unknown = keys
             .iter()
             .map(|key| &key.subscriber_id)
@@ -44,29 +48,30 @@ impl Reads {
             .collect();
         Self {
             keys,
+            webhook_ids: deliveries
+                .iter()
+                .map(|delivery| delivery.webhook_id.clone())
+                .collect(),
             unknown,
             now,
             deadline: deadline.min(Instant::now() + READ_LIMIT),
-            rows: OnceCell::new(),
+            found: OnceCell::new(),
             secrets: OnceCell::new(),
         }
     }
 
-    /// What the table says about a key; `None` if it could not be read.
-    pub(crate) async fn lookup(
-        &self,
-        table: &Subscriptions,
-        key: &SubscriptionKey,
-    ) -> Option<Lookup> {
+    /// What the tables say.
+    pub(crate) async fn found(&self, tables: &Tables) -> &Found {
         let read = || async {
-            tokio::time::timeout_at(self.deadline, table.read(&self.keys))
-                .await
-                .unwrap_or_else(|_| {
-                    tracing::error!("subscriptions.out_of_time");
-                    Found::new()
-                })
+            let mut found = Found::default();
+            let read = tables.read(&self.keys, &self.webhook_ids, &mut found);
+            // What was read by then is kept.
+            if tokio::time::timeout_at(self.deadline, read).await.is_err() {
+                tracing::error!("tables.out_of_time");
+            }
+            found
         };
-        self.rows.get_or_init(read).await.get(key).cloned()
+        self.found.get_or_init(read).await
     }
 
     /// The secret of a subscriber. Those whose secret is known do not wait for SSM.

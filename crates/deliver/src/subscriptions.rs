@@ -1,25 +1,15 @@
-//! The subscriptions of a batch, and switching one off.
+//! A subscription by its key, and switching it off.
 
-use std::collections::{HashMap, HashSet};
-use std::time::{Duration, SystemTime};
+use std::collections::HashMap;
+use std::time::SystemTime;
 
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
-use aws_sdk_dynamodb::primitives::{DateTime, DateTimeFormat};
-use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
+use aws_sdk_dynamodb::types::AttributeValue;
 use webhooks_core::identity::SubscriberId;
-use webhooks_core::subscription::{Row, RowError, Subscription};
-use webhooks_shell::{aws, time};
-
-/// `BatchGetItem` takes a hundred keys.
-const KEYS_PER_CALL: usize = 100;
-
-/// How often keys that DynamoDB left unprocessed are asked for again.
-const ROUNDS: u32 = 4;
-
-/// The longest pause before the second round; it doubles with every further one.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
+use webhooks_shell::aws;
+use webhooks_shell::records::{Item, text, time_value};
 
 /// Key of a row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -27,20 +17,6 @@ pub(crate) struct SubscriptionKey {
     pub event_type: String,
     pub subscriber_id: SubscriberId,
 }
-
-/// What the table says about a key.
-#[derive(Clone, Debug)]
-pub(crate) enum Lookup {
-    /// There is a row, and it is a subscription.
-    Subscription(Subscription),
-    /// There is a row, and it is not a subscription.
-    Broken(RowError),
-    /// There is no row.
-    Missing,
-}
-
-/// What the table says. A key that could not be read is not in the map at all.
-pub(crate) type Found = HashMap<SubscriptionKey, Lookup>;
 
 /// What became of a wish to switch a subscription off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,98 +41,6 @@ impl Subscriptions {
         }
     }
 
-    /// Reads rows. A failure is logged; its keys are left out.
-    pub(crate) async fn read(&self, keys: &HashSet<SubscriptionKey>) -> Found {
-        let mut found = Found::with_capacity(keys.len());
-        let keys: Vec<&SubscriptionKey> = keys.iter().collect();
-        for chunk in keys.chunks(KEYS_PER_CALL) {
-            self.read_chunk(chunk, &mut found).await;
-        }
-        found
-    }
-
-    async fn read_chunk(&self, keys: &[&SubscriptionKey], found: &mut Found) {
-        let mut waiting = keys.to_vec();
-        for round in 0..ROUNDS {
-            if round > 0 {
-                time::pause(FIRST_PAUSE, round).await;
-            }
-            let Some(request) = request(&waiting) else {
-                return;
-            };
-            let answer = self
-                .client
-                .batch_get_item()
-                .request_items(&self.table_name, request)
-                .send()
-                .await;
-            let answer = match answer {
-                Ok(answer) => answer,
-                Err(error) => {
-                    let error = aws::describe(&error);
-                    tracing::error!(error, "subscriptions.unreadable");
-                    return;
-                }
-            };
-            // Only an answer that speaks of the table can say that a row is not there.
-            let Some(items) = answer
-                .responses()
-                .and_then(|tables| tables.get(&self.table_name))
-            else {
-                let error = "the answer has no such table";
-                tracing::error!(error, "subscriptions.unreadable");
-                return;
-            };
-            let rows: HashMap<SubscriptionKey, Row<'_>> = items
-                .iter()
-                .filter_map(|item| Some((key_of(item)?, aws::row(item))))
-                .collect();
-            let unprocessed: HashSet<SubscriptionKey> = answer
-                .unprocessed_keys()
-                .into_iter()
-                .flat_map(HashMap::values)
-                .flat_map(KeysAndAttributes::keys)
-                .filter_map(key_of)
-                .collect();
-            // One row for a key that was asked for, or the key as unprocessed: an answer that holds
-            // anything else proves nothing about the keys it leaves out.
-            let unprocessed_keys: usize = answer
-                .unprocessed_keys()
-                .into_iter()
-                .flat_map(HashMap::values)
-                .map(|keys| keys.keys().len().max(1))
-                .sum();
-            if rows.len() != items.len()
-                || unprocessed.len() != unprocessed_keys
-                || !rows.keys().all(|key| waiting.contains(&key))
-            {
-                let error = "the answer is not one to what was asked";
-                tracing::error!(error, "subscriptions.unreadable");
-                return;
-            }
-            waiting.retain(|key| {
-                let wait = unprocessed.contains(key);
-                if !wait {
-                    let lookup = match rows.get(key).map(|row| Subscription::from_row(*row)) {
-                        Some(Ok(subscription)) => Lookup::Subscription(subscription),
-                        Some(Err(error)) => Lookup::Broken(error),
-                        None => Lookup::Missing,
-                    };
-                    found.insert((*key).clone(), lookup);
-                }
-                wait
-            });
-            if waiting.is_empty() {
-                return;
-            }
-        }
-        tracing::error!(
-            keys = waiting.len(),
-            rounds = ROUNDS,
-            "subscriptions.unprocessed"
-        );
-    }
-
     /// Switches a subscription off because `url` answered 410, unless it has another url by now.
     pub(crate) async fn disable(
         &self,
@@ -164,12 +48,6 @@ impl Subscriptions {
         url: &str,
         now: SystemTime,
     ) -> Result<Disabled, String> {
-        let at = DateTime::from_secs(
-            now.duration_since(SystemTime::UNIX_EPOCH)
-                .map_or(0, |since| {
-                    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
-                }),
-        );
         let result = self
             .client
             .update_item()
@@ -185,10 +63,7 @@ impl Subscriptions {
                 ":reason",
                 AttributeValue::S("the endpoint answered 410 Gone".into()),
             )
-            .expression_attribute_values(
-                ":at",
-                AttributeValue::S(at.fmt(DateTimeFormat::DateTime).unwrap_or_default()),
-            )
+            .expression_attribute_values(":at", time_value(now))
             .send()
             .await;
         match result {
@@ -205,20 +80,8 @@ impl Subscriptions {
     }
 }
 
-fn request(keys: &[&SubscriptionKey]) -> Option<KeysAndAttributes> {
-    KeysAndAttributes::builder()
-        .set_keys(Some(keys.iter().map(|key| key_attributes(key)).collect()))
-        // A row that was written just before the event must not be taken for one that is not there.
-        .consistent_read(true)
-        // `url` is a reserved word.
-        .projection_expression("eventType, subscriberId, #url, enabled")
-        .expression_attribute_names("#url", "url")
-        .build()
-        // The builder only refuses a request without keys.
-        .ok()
-}
-
-fn key_attributes(key: &SubscriptionKey) -> HashMap<String, AttributeValue> {
+/// The key as DynamoDB wants it.
+pub(crate) fn key_attributes(key: &SubscriptionKey) -> HashMap<String, AttributeValue> {
     HashMap::from([
         (
             "eventType".to_owned(),
@@ -231,10 +94,10 @@ fn key_attributes(key: &SubscriptionKey) -> HashMap<String, AttributeValue> {
     ])
 }
 
-fn key_of(item: &HashMap<String, AttributeValue>) -> Option<SubscriptionKey> {
-    let text = |name: &str| item.get(name)?.as_s().ok();
+/// The key of a row, if it has one.
+pub(crate) fn key_of(item: &Item) -> Option<SubscriptionKey> {
     Some(SubscriptionKey {
-        event_type: text("eventType")?.clone(),
-        subscriber_id: SubscriberId::parse(text("subscriberId")?).ok()?,
+        event_type: text(item, "eventType")?.to_owned(),
+        subscriber_id: SubscriberId::parse(text(item, "subscriberId")?).ok()?,
     })
 }

@@ -112,6 +112,10 @@ impl Dispatch {
 
     async fn fan_out(&self, json: &str, deadline: Instant) -> Result<(), DispatchError> {
         let event = Event::parse(json)?;
+        if event.is_own() {
+            tracing::info!(eventId = %event.id, eventType = %event.event_type, "event.ignored");
+            return Ok(());
+        }
         let body = event.freeze_body()?;
         let mut fan_out = FanOut {
             sender: &self.sender,

@@ -3,4 +3,5 @@
 
 pub mod aws;
 pub mod logging;
+pub mod records;
 pub mod time;

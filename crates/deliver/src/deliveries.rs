@@ -1,0 +1,367 @@
+//! The delivery records of a batch: writing down what came of it.
+//!
+//! A record is a memory, not a condition: failing to write one fails no delivery. It only costs
+//! exactness, so it is counted, and until a write succeeds again this environment does not rely
+//! on what it reads.
+
+use std::collections::HashMap;
+use std::io::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use aws_config::SdkConfig;
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata as _, SdkError};
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::primitives::Blob;
+use aws_sdk_dynamodb::types::{AttributeValue, PutRequest, WriteRequest};
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use webhooks_core::decide::DeadReason;
+use webhooks_core::record::{Entry, KEPT_FOR, Record};
+use webhooks_core::turn::Memory;
+use webhooks_shell::records::{self, Item, time_value};
+use webhooks_shell::{aws, time};
+
+use crate::subscriptions::SubscriptionKey;
+
+/// `BatchWriteItem` takes 25 items.
+const ITEMS_PER_CALL: usize = 25;
+
+/// How often items that DynamoDB left unprocessed are written again.
+const ROUNDS: u32 = 4;
+
+/// The longest pause before the second round; it doubles with every further one.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+
+/// A payload longer than this is kept compressed, in bytes.
+const PLAIN_BODY_MAX: usize = 1024;
+
+/// The longest compressed payload that is kept, in bytes: DynamoDB's 400 KB for an item, less what
+/// the rest of the record may take.
+const BODY_MAX: usize = 336 * 1024;
+
+/// What is written down about one delivery.
+#[derive(Debug)]
+pub(crate) struct Change {
+    pub webhook_id: String,
+    pub event_id: String,
+    pub key: SubscriptionKey,
+    pub occurred_at: String,
+    pub reference: Option<String>,
+    /// What was read before.
+    pub before: Memory,
+    /// How the delivery stands now.
+    pub record: Record,
+    /// What has just happened.
+    pub entry: Entry,
+    /// Of a delivery that is dead: why, and its payload.
+    pub dead: Option<(DeadReason, Bytes)>,
+}
+
+/// What became of a [`Change`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Written {
+    /// It is in the table.
+    Done,
+    /// It is not: the delivery has been delivered meanwhile, by another copy of its message.
+    DeliveredMeanwhile,
+    /// It may not be in the table.
+    Failed,
+}
+
+/// The deliveries table.
+pub(crate) struct Deliveries {
+    client: Client,
+    table_name: String,
+    /// Whether the last write failed.
+    failing: AtomicBool,
+}
+
+impl Deliveries {
+    pub(crate) fn new(aws: &SdkConfig, table_name: String) -> Self {
+        Self {
+            client: Client::new(aws),
+            table_name,
+            failing: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether what is read from the table may lack what this environment wanted to write.
+    pub(crate) fn is_failing(&self) -> bool {
+        self.failing.load(Ordering::Relaxed)
+    }
+
+    /// Writes down what came of a batch, until `deadline` at most, and gives what became of each.
+    pub(crate) async fn write(
+        &self,
+        changes: Vec<Change>,
+        deadline: Instant,
+    ) -> HashMap<String, Written> {
+        let mut written: HashMap<String, Written> = changes
+            .iter()
+            .map(|change| (change.webhook_id.clone(), Written::Failed))
+            .collect();
+        if written.is_empty() {
+            return written;
+        }
+        let mut first = Vec::new();
+        let mut writing = JoinSet::new();
+        for change in changes {
+            if change.before == Memory::Known(None) {
+                first.push(change);
+            } else {
+                let (client, table_name) = (self.client.clone(), self.table_name.clone());
+                writing.spawn(async move {
+                    let written = update(&client, &table_name, &change).await;
+                    vec![(change.webhook_id, written)]
+                });
+            }
+        }
+        for chunk in chunks(first) {
+            let (client, table_name) = (self.client.clone(), self.table_name.clone());
+            writing.spawn(async move { put(&client, &table_name, chunk).await });
+        }
+        let finish = async {
+            while let Some(done) = writing.join_next().await {
+                match done {
+                    Ok(done) => written.extend(done),
+                    Err(error) => tracing::error!(%error, "records.task_failed"),
+                }
+            }
+        };
+        if tokio::time::timeout_at(deadline, finish).await.is_err() {
+            tracing::error!("records.out_of_time");
+        }
+        let failed = written.values().any(|written| *written == Written::Failed);
+        self.failing.store(failed, Ordering::Relaxed);
+        written
+    }
+}
+
+fn chunks(changes: Vec<Change>) -> Vec<Vec<Change>> {
+    let mut chunks: Vec<Vec<Change>> = Vec::new();
+    for change in changes {
+        match chunks.last_mut() {
+            Some(chunk) if chunk.len() < ITEMS_PER_CALL => chunk.push(change),
+            Some(_) | None => chunks.push(vec![change]),
+        }
+    }
+    chunks
+}
+
+/// Writes the first entries of deliveries of which there was no record.
+async fn put(client: &Client, table_name: &str, changes: Vec<Change>) -> Vec<(String, Written)> {
+    let mut waiting: Vec<WriteRequest> = changes
+        .iter()
+        .filter_map(|change| {
+            let put = PutRequest::builder().set_item(Some(item(change))).build();
+            // The builder only refuses a request without an item.
+            Some(WriteRequest::builder().put_request(put.ok()?).build())
+        })
+        .collect();
+    for round in 0..ROUNDS {
+        if round > 0 {
+            time::pause(FIRST_PAUSE, round).await;
+        }
+        let answer = client
+            .batch_write_item()
+            .request_items(table_name, waiting.clone())
+            .send()
+            .await;
+        match answer {
+            Ok(mut answer) => {
+                let unprocessed = answer
+                    .unprocessed_items
+                    .as_mut()
+                    .and_then(|tables| tables.remove(table_name));
+                waiting = unprocessed.unwrap_or_default();
+            }
+            Err(error) => {
+                let error = aws::describe(&error);
+                tracing::error!(error, records = waiting.len(), "records.unwritten");
+                break;
+            }
+        }
+        if waiting.is_empty() {
+            break;
+        }
+        if round + 1 == ROUNDS {
+            let error = "still unprocessed";
+            tracing::error!(error, records = waiting.len(), "records.unwritten");
+        }
+    }
+    let unwritten: Vec<&str> = waiting
+        .iter()
+        .filter_map(|request| records::text(request.put_request()?.item(), "webhookId"))
+        .collect();
+    changes
+        .iter()
+        .map(|change| {
+            let written = if unwritten.contains(&change.webhook_id.as_str()) {
+                Written::Failed
+            } else {
+                Written::Done
+            };
+            (change.webhook_id.clone(), written)
+        })
+        .collect()
+}
+
+/// Adds an entry to a record that is there, or may be.
+async fn update(client: &Client, table_name: &str, change: &Change) -> Written {
+    let mut result = send_update(client, table_name, change, History::Grows).await;
+    if result.as_ref().is_err_and(is_too_large) {
+        result = send_update(client, table_name, change, History::BeginsAnew).await;
+    }
+    match result {
+        Ok(()) => Written::Done,
+        Err(error)
+            if error
+                .as_service_error()
+                .is_some_and(UpdateItemError::is_conditional_check_failed_exception) =>
+        {
+            Written::DeliveredMeanwhile
+        }
+        Err(error) => {
+            let error = aws::describe(&error);
+            tracing::error!(
+                error,
+                webhookId = change.webhook_id,
+                records = 1,
+                "records.unwritten"
+            );
+            Written::Failed
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum History {
+    Grows,
+    /// Without the earlier entries and without the body: the item would be too large.
+    BeginsAnew,
+}
+
+fn is_too_large<R>(error: &SdkError<UpdateItemError, R>) -> bool {
+    error.as_service_error().is_some_and(|error| {
+        error.code() == Some("ValidationException")
+            && error
+                .message()
+                .is_some_and(|message| message.contains("exceeded the maximum allowed size"))
+    })
+}
+
+async fn send_update(
+    client: &Client,
+    table_name: &str,
+    change: &Change,
+    history: History,
+) -> Result<(), SdkError<UpdateItemError>> {
+    let mut item = item(change);
+    item.remove("webhookId");
+    if history == History::BeginsAnew {
+        item.insert("historyCut".into(), AttributeValue::Bool(true));
+        if item.remove("body").is_some() {
+            item.insert("bodyOmitted".into(), AttributeValue::Bool(true));
+        }
+    }
+    // What stands in the record only in some states.
+    let gone: Vec<&str> = ["nextAt", "deadReason", "body", "bodyOmitted"]
+        .into_iter()
+        .filter(|name| !item.contains_key(*name))
+        .collect();
+    let mut request = client
+        .update_item()
+        .table_name(table_name)
+        .key("webhookId", AttributeValue::S(change.webhook_id.clone()))
+        .condition_expression("attribute_not_exists(#state) OR #state <> :delivered")
+        .expression_attribute_values(":delivered", AttributeValue::S("delivered".into()));
+    // Each name through a `#name`: some of them are reserved words.
+    let mut assignments = Vec::with_capacity(item.len());
+    for (name, value) in item {
+        assignments.push(match (name.as_str(), history) {
+            ("createdAt", _) => "#createdAt = if_not_exists(#createdAt, :createdAt)".to_owned(),
+            ("history", History::Grows) => {
+                request =
+                    request.expression_attribute_values(":empty", AttributeValue::L(Vec::new()));
+                "#history = list_append(if_not_exists(#history, :empty), :history)".to_owned()
+            }
+            _ => format!("#{name} = :{name}"),
+        });
+        request = request
+            .expression_attribute_names(format!("#{name}"), &name)
+            .expression_attribute_values(format!(":{name}"), value);
+    }
+    let mut expression = format!("SET {}", assignments.join(", "));
+    if !gone.is_empty() {
+        expression += " REMOVE ";
+        expression += &gone.join(", ");
+    }
+    request.update_expression(expression).send().await?;
+    Ok(())
+}
+
+/// The row as it is when nothing was there before.
+fn item(change: &Change) -> Item {
+    let record = &change.record;
+    let text = |text: &str| AttributeValue::S(text.to_owned());
+    let number = |number: u64| AttributeValue::N(number.to_string());
+    let mut item = Item::with_capacity(20);
+    let mut set = |name: &str, value| item.insert(name.to_owned(), value);
+    set("webhookId", text(&change.webhook_id));
+    set("subscriberId", text(change.key.subscriber_id.as_str()));
+    set("eventType", text(&change.key.event_type));
+    set("eventId", text(&change.event_id));
+    set("occurredAt", text(&change.occurred_at));
+    set("state", text(record.state.name()));
+    set("attempts", number(record.attempts.into()));
+    set("refusals", number(record.refusals.into()));
+    set("startedAt", time_value(record.started_at));
+    set("createdAt", time_value(record.created_at));
+    set("updatedAt", time_value(record.updated_at));
+    set("expiresAt", number(expires_at(record.updated_at)));
+    set(
+        "history",
+        AttributeValue::L(vec![records::entry(&change.entry)]),
+    );
+    if let Some(reference) = &change.reference {
+        set("reference", text(reference));
+    }
+    if let Some(message_id) = &record.message_id {
+        set("messageId", text(message_id));
+    }
+    if let Some(next_at) = record.next_at {
+        set("nextAt", time_value(next_at));
+    }
+    if let Some((reason, payload)) = &change.dead {
+        set("deadReason", text(reason.name()));
+        match body(payload) {
+            Some(body) => set("body", body),
+            None => set("bodyOmitted", AttributeValue::Bool(true)),
+        };
+    }
+    item
+}
+
+/// In seconds since 1970, which is what DynamoDB's TTL wants.
+fn expires_at(updated_at: SystemTime) -> u64 {
+    (updated_at + KEPT_FOR)
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs()
+}
+
+/// The payload as it is kept; `None` if it is too large.
+fn body(payload: &Bytes) -> Option<AttributeValue> {
+    if payload.len() <= PLAIN_BODY_MAX {
+        return Some(AttributeValue::S(str::from_utf8(payload).ok()?.to_owned()));
+    }
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(payload).ok()?;
+    let compressed = encoder.finish().ok()?;
+    (compressed.len() <= BODY_MAX).then(|| AttributeValue::B(Blob::new(compressed)))
+}
