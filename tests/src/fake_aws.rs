@@ -286,7 +286,7 @@ async fn serve(
     Ok(())
 }
 
-/// Records the call and finds its reply, neither [`Reply::Usual`] nor [`Reply::CutShort`].
+/// Records the call and finds its reply, which is none of those that stand for another.
 fn answer(request: &Request, state: &mut State) -> Reply {
     let target = request.header("x-amz-target").unwrap_or_default();
     let (service, operation) = target.split_once('.').unwrap_or(("", target));
@@ -311,8 +311,23 @@ fn answer(request: &Request, state: &mut State) -> Reply {
     match scripted {
         Some(Reply::Usual) | None => usual(operation, &input, state),
         Some(Reply::CutShort(bytes)) => usual(operation, &input, state).cut_short(bytes),
+        Some(Reply::Unprocessed(table)) => unprocessed(operation, table, input, state),
         Some(reply) => reply,
     }
+}
+
+fn unprocessed(operation: &str, table: &str, mut input: Value, state: &mut State) -> Reply {
+    let requests = input["RequestItems"].as_object_mut();
+    let requests = requests.expect("a batch call of DynamoDB");
+    let Some(left) = requests.remove(table) else {
+        return usual(operation, &input, state);
+    };
+    let done = match (requests.is_empty(), operation) {
+        (false, _) => usual(operation, &input, state),
+        (true, "BatchGetItem") => Reply::Output(json!({"Responses": {}, "UnprocessedKeys": {}})),
+        (true, _) => Reply::Output(json!({"UnprocessedItems": {}})),
+    };
+    done.with_unprocessed(table, &left)
 }
 
 fn usual(operation: &str, input: &Value, state: &mut State) -> Reply {

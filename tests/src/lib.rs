@@ -8,6 +8,7 @@
 //! | [`receiver`] | a partner's server, down to the bytes and the way it hangs up |
 //! | [`bridge_event`] | the events that EventBridge hands to `dispatch` |
 //! | [`sqs_event`] | the batches that Lambda hands to `deliver` |
+//! | [`delivery_record`] | the time that passes between two receives |
 //! | [`signature`] | a partner's check of a signature, written from the specification |
 //! | [`stage`] | all of them together, for one function |
 //!
@@ -26,6 +27,7 @@
 )]
 
 pub mod bridge_event;
+pub mod delivery_record;
 pub mod fake_aws;
 pub mod http1;
 pub mod receiver;

@@ -11,6 +11,8 @@ pub enum Reply {
     Usual,
     /// The same without its last bytes, this many, and of a length that fits.
     CutShort(usize),
+    /// The same of a batch call of DynamoDB, which leaves all of this table unprocessed.
+    Unprocessed(&'static str),
     /// Status 200 and this output.
     Output(Value),
     /// Status 200 and this text, whatever it is.
@@ -102,6 +104,24 @@ impl Reply {
         Self::Text(text)
     }
 
+    /// The answer to a batch call of DynamoDB that was made without a part of it.
+    pub(super) fn with_unprocessed(self, table: &str, requests: &Value) -> Self {
+        let Self::Output(mut output) = self else {
+            return self;
+        };
+        let is_read = output["UnprocessedItems"].is_null();
+        if is_read {
+            output["Responses"][table] = json!([]);
+        }
+        let unprocessed = if is_read {
+            "UnprocessedKeys"
+        } else {
+            "UnprocessedItems"
+        };
+        output[unprocessed][table] = requests.clone();
+        Self::Output(output)
+    }
+
     /// Status and body, or `None` if the connection is to be cut.
     pub(super) async fn into_text(self) -> Option<(u16, String)> {
         match self {
@@ -116,7 +136,7 @@ impl Reply {
                 Some((status, output.to_string()))
             }
             Self::Hang => std::future::pending().await,
-            Self::Cut | Self::Usual | Self::CutShort(_) => None,
+            Self::Cut | Self::Usual | Self::CutShort(_) | Self::Unprocessed(_) => None,
         }
     }
 }
