@@ -15,7 +15,7 @@ const LONGEST_IN_QUEUE: Duration = Duration::from_hours(14 * 24);
 
 /// How long after its planned attempt a run counts as under way. A message that was sent later
 /// than that was not on the queue beside it: it was redriven.
-const OVERDUE_AFTER: Duration = Duration::from_mins(15);
+pub const OVERDUE_AFTER: Duration = Duration::from_mins(15);
 
 /// What SQS tells of a message that was received.
 #[derive(Debug, Clone, Copy)]
