@@ -1,0 +1,519 @@
+//! What is written down of a delivery, attribute by attribute, and how many calls it takes.
+
+use std::collections::BTreeMap;
+
+use e2e::delivery_record::{history, moment, now_ms, story, time_value};
+use e2e::fake_aws::Reply;
+use e2e::receiver::{Answer, Receiver};
+use e2e::sqs_event::{Job, OCCURRED_AT, Record};
+use e2e::stage::{DELIVERIES_TABLE, Stage, TABLE_NAME, failures, parameter_name};
+use serde_json::{Value, json};
+
+const DELIVER: &str = env!("CARGO_BIN_EXE_deliver");
+
+const NONE: [&str; 0] = [];
+
+const THIRTY_DAYS_SECONDS: u64 = 30 * 24 * 60 * 60;
+
+/// The record of a first receive that ended at `at`, with what is the same in all of them.
+fn first_row(job: &Job, message_id: &str, at: u64, entry: Value, rest: Value) -> Value {
+    let mut row = json!({
+        "webhookId": {"S": job.webhook_id()},
+        "subscriberId": {"S": job.subscriber_id},
+        "eventType": {"S": "OrderPaid"},
+        "eventId": {"S": job.event_id},
+        "occurredAt": {"S": OCCURRED_AT},
+        "refusals": {"N": "0"},
+        "messageId": {"S": message_id},
+        "createdAt": time_value(at),
+        "updatedAt": time_value(at),
+        "expiresAt": {"N": (at / 1000 + THIRTY_DAYS_SECONDS).to_string()},
+        "history": {"L": [{"M": entry}]},
+    });
+    for (name, value) in rest.as_object().unwrap() {
+        row[name] = value.clone();
+    }
+    row
+}
+
+/// The `ms` of a history entry, which is at most this.
+fn ms_of(entry: &Value, at_most: u128) -> Value {
+    let ms = entry["ms"]["N"]
+        .as_str()
+        .unwrap_or_else(|| panic!("{entry}"));
+    assert!(ms.parse::<u128>().unwrap() <= at_most, "{entry}");
+    json!({"N": ms})
+}
+
+#[tokio::test]
+async fn the_first_receive_is_written_down_with_all_that_came_of_it() {
+    let receiver = Receiver::by_target([
+        ("/delivered".to_owned(), Answer::status(204)),
+        ("/failed".to_owned(), Answer::status(503)),
+        ("/broken".to_owned(), Answer::nothing().then_reset()),
+        ("/gone".to_owned(), Answer::status(410)),
+    ])
+    .await;
+    let stage = Stage::for_deliver().await;
+    let names = [
+        "delivered",
+        "failed",
+        "broken",
+        "gone",
+        "off",
+        "missing",
+        "blocked",
+        "secretless",
+        "row",
+    ];
+    for name in names {
+        stage.subscribe(name, &receiver.url(&format!("/{name}")));
+    }
+    let mut off = stage.aws.row("OrderPaid", "off").unwrap();
+    off["enabled"] = json!({"BOOL": false});
+    stage.aws.put_row(off);
+    stage.aws.delete_row("OrderPaid", "missing");
+    stage.subscribe("blocked", "ftp://127.0.0.1/");
+    stage.aws.delete_parameter(&parameter_name("secretless"));
+    let mut row = stage.aws.row("OrderPaid", "row").unwrap();
+    row["url"] = json!({"N": "1"});
+    stage.aws.put_row(row);
+    let deliver = stage.start(DELIVER).await;
+    let begun = now_ms();
+    let records: Vec<Record> = names
+        .iter()
+        .enumerate()
+        .map(|(n, name)| {
+            Record::new(n, &Job::for_subscriber(name).text()).first_received_at_ms(begun - 5000)
+        })
+        .collect();
+
+    let batch = stage.deliver(&deliver, &records).await;
+
+    let ended = now_ms();
+    assert_eq!(batch.response, failures(&["m1", "m2", "m6", "m7", "m8"]));
+    let posted = |entry: &Value| ms_of(entry, batch.took.as_millis());
+    for (n, name) in names.iter().enumerate() {
+        let job = Job::for_subscriber(name);
+        let row = stage.record_of(&job);
+        let at = moment(&row["updatedAt"]);
+        assert!((begun..=ended).contains(&at), "{row}");
+        let entry = &history(&row)[0];
+        let delay = batch
+            .delay(n)
+            .map(|seconds| u64::try_from(seconds).unwrap());
+        let next_at = time_value(at + delay.unwrap_or_default() * 1000);
+        let (attempts, state, entry) = match *name {
+            "delivered" => (
+                "1",
+                "delivered",
+                json!({"outcome": {"S": "delivered"}, "status": {"N": "204"}, "ms": posted(entry)}),
+            ),
+            "failed" => (
+                "1",
+                "retrying",
+                json!({"outcome": {"S": "retry"}, "status": {"N": "503"}, "ms": posted(entry)}),
+            ),
+            "broken" => {
+                let error = entry["error"]["S"].as_str().unwrap();
+                assert!(error.starts_with("connection: "), "{error}");
+                (
+                    "1",
+                    "retrying",
+                    json!({"outcome": {"S": "retry"}, "ms": posted(entry), "error": {"S": error}}),
+                )
+            }
+            "gone" => (
+                "1",
+                "gone",
+                json!({"outcome": {"S": "gone"}, "status": {"N": "410"}, "ms": posted(entry)}),
+            ),
+            "off" => (
+                "0",
+                "dropped",
+                json!({"outcome": {"S": "dropped"}, "error": {"S": "the subscription is disabled"}}),
+            ),
+            "missing" => (
+                "0",
+                "dropped",
+                json!({
+                    "outcome": {"S": "dropped"},
+                    "error": {"S": "the subscription does not exist"},
+                }),
+            ),
+            "blocked" => (
+                "1",
+                "retrying",
+                json!({
+                    "outcome": {"S": "blocked"},
+                    "error": {"S": "blocked: the url's scheme is `ftp`, only https is allowed"},
+                }),
+            ),
+            "secretless" => {
+                let error = entry["error"]["S"].as_str().unwrap();
+                assert!(error.starts_with("signing secret unusable: "), "{error}");
+                (
+                    "0",
+                    "retrying",
+                    json!({"outcome": {"S": "fault"}, "error": {"S": error}}),
+                )
+            }
+            _ => (
+                "0",
+                "retrying",
+                json!({
+                    "outcome": {"S": "fault"},
+                    "error": {"S": "subscription row broken: `url` is not a string (S)"},
+                }),
+            ),
+        };
+        let mut entry = entry;
+        entry["n"] = json!({"N": "1"});
+        entry["at"] = time_value(at);
+        let mut rest = json!({
+            "state": {"S": state},
+            "attempts": {"N": attempts},
+            "startedAt": time_value(begun - 5000),
+        });
+        if state == "retrying" {
+            assert!(delay.is_some(), "{name}");
+            entry["nextAt"] = next_at.clone();
+            rest["nextAt"] = next_at;
+        } else {
+            assert_eq!(delay, None, "{name}");
+        }
+        assert_eq!(row, first_row(&job, &format!("m{n}"), at, entry, rest));
+    }
+    batch.assert_delay(1, 30..=60);
+    batch.assert_delay(2, 30..=60);
+    batch.assert_delay(6, 30..=60);
+    batch.assert_delay(7, 3..=5);
+    batch.assert_delay(8, 3..=5);
+    assert_eq!(stage.aws.records().len(), names.len());
+}
+
+#[tokio::test]
+async fn a_history_grows_by_an_entry_and_the_rest_is_as_it_is_now() {
+    let receiver =
+        Receiver::sequence(vec![Answer::retry_after(503, "300"), Answer::status(200)]).await;
+    let stage = Stage::for_deliver().await;
+    stage.subscribe("kasse-nord", &receiver.url("/"));
+    let deliver = stage.start(DELIVER).await;
+    let job = Job::for_subscriber("kasse-nord");
+    let started = now_ms() - 1000;
+    let record = Record::new(0, &job.text()).first_received_at_ms(started);
+    stage.deliver(&deliver, std::slice::from_ref(&record)).await;
+    let first = stage.record_of(&job);
+    let first_at = moment(&first["updatedAt"]);
+    let next_at = time_value(first_at + 300_000);
+    assert_eq!(first["nextAt"], next_at);
+    stage.make_due(&job);
+
+    let batch = stage.deliver(&deliver, &[record.received(2)]).await;
+
+    assert_eq!(batch.response, failures(&NONE));
+    assert_eq!(batch.calls, ["BatchGetItem", "UpdateItem"]);
+    let second = stage.record_of(&job);
+    let at = moment(&second["updatedAt"]);
+    assert!(at >= first_at && at <= now_ms(), "{second}");
+    let entries = history(&second);
+    let [earlier, entry] = &entries[..] else {
+        panic!("{second}");
+    };
+    assert_eq!(earlier, &history(&first)[0]);
+    assert_eq!(
+        entry,
+        &json!({
+            "n": {"N": "2"},
+            "at": time_value(at),
+            "outcome": {"S": "delivered"},
+            "status": {"N": "200"},
+            "ms": ms_of(entry, batch.took.as_millis()),
+        })
+    );
+    let mut expected = first_row(
+        &job,
+        "m0",
+        at,
+        entry.clone(),
+        json!({
+            "state": {"S": "delivered"},
+            "attempts": {"N": "2"},
+            "startedAt": time_value(started),
+            "createdAt": time_value(first_at),
+        }),
+    );
+    expected["history"]["L"] = json!([{"M": earlier}, {"M": entry}]);
+    assert_eq!(second, expected);
+}
+
+#[tokio::test]
+async fn an_older_row_keeps_what_is_not_ours_and_loses_what_belonged_to_its_state() {
+    let receiver = Receiver::always(Answer::status(200)).await;
+    let stage = Stage::for_deliver().await;
+    stage.subscribe("kasse-nord", &receiver.url("/"));
+    let deliver = stage.start(DELIVER).await;
+    let job = Job::for_subscriber("kasse-nord");
+    let long_ago = time_value(now_ms() - 3_600_000);
+    stage.put_record(
+        &job,
+        &json!({
+            "state": {"S": "dead"},
+            "attempts": {"N": "8"},
+            "messageId": {"S": "m0"},
+            "startedAt": long_ago,
+            "createdAt": long_ago,
+            "updatedAt": long_ago,
+            "deadReason": {"S": "attempts"},
+            "body": {"S": "{}"},
+            "bodyOmitted": {"BOOL": true},
+            "redrivenAt": long_ago,
+            "note": {"S": "somebody's own"},
+        }),
+    );
+    let record = Record::new(1, &job.text()).sent_at_ms(now_ms());
+
+    let batch = stage.deliver(&deliver, &[record]).await;
+
+    assert_eq!(batch.response, failures(&NONE));
+    let row = stage.record_of(&job);
+    let at = moment(&row["updatedAt"]);
+    let entry = history(&row).remove(0);
+    let mut expected = first_row(
+        &job,
+        "m1",
+        at,
+        entry,
+        json!({
+            "state": {"S": "delivered"},
+            "attempts": {"N": "1"},
+            "startedAt": row["startedAt"],
+            "createdAt": long_ago,
+            "redrivenAt": long_ago,
+            "note": {"S": "somebody's own"},
+        }),
+    );
+    assert!(moment(&row["startedAt"]) <= at);
+    expected["history"] = row["history"].clone();
+    assert_eq!(row, expected);
+    assert_eq!(story(&row), [(1, "delivered".to_owned())]);
+}
+
+#[tokio::test]
+async fn one_field_of_the_event_is_the_reference() {
+    let receiver = Receiver::always(Answer::status(200)).await;
+    let cases = [
+        (Some("orderId"), json!({"S": "K-1001"})),
+        (Some("invoice, total, orderId"), json!({"S": "1.0"})),
+        (Some("OrderId"), Value::Null),
+        (Some("type"), Value::Null),
+        (None, Value::Null),
+    ];
+    for (fields, expected) in cases {
+        let mut stage = Stage::for_deliver().await;
+        if let Some(fields) = fields {
+            stage = stage.with("REFERENCE_FIELDS", fields);
+        }
+        stage.subscribe("kasse-nord", &receiver.url("/"));
+        let deliver = stage.start(DELIVER).await;
+        let job = Job::for_subscriber("kasse-nord");
+
+        stage
+            .deliver(&deliver, &[Record::new(0, &job.text())])
+            .await;
+
+        assert_eq!(stage.record_of(&job)["reference"], expected, "{fields:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_full_first_batch_takes_two_calls_of_dynamodb_and_at_most_one_of_sqs() {
+    let receiver = Receiver::by_target([
+        ("/well".to_owned(), Answer::status(204)),
+        ("/failing".to_owned(), Answer::status(500)),
+        ("/rejecting".to_owned(), Answer::status(400)),
+    ])
+    .await;
+    let all_well: BTreeMap<usize, &str> = (0..10).map(|n| (n, "/well")).collect();
+    let all_failing = (0..10).map(|n| (n, "/failing")).collect();
+    let all_dead = (0..10).map(|n| (n, "/rejecting")).collect();
+    let targets = ["/well", "/failing", "/rejecting", "/off", "/secretless"];
+    let mixed = (0..10).map(|n| (n, targets[n % targets.len()])).collect();
+    let quiet = vec!["BatchGetItem", "BatchWriteItem"];
+    let with_visibilities = vec![
+        "BatchGetItem",
+        "BatchWriteItem",
+        "ChangeMessageVisibilityBatch",
+    ];
+    for (targets, calls) in [
+        (all_well, quiet),
+        (all_failing, with_visibilities.clone()),
+        (all_dead, with_visibilities.clone()),
+        (mixed, with_visibilities),
+    ] {
+        let stage = Stage::for_deliver().await.with("RETRY_POLICY", "bounded");
+        let mut records = Vec::new();
+        for (n, target) in &targets {
+            let name = format!("s{n}");
+            stage.subscribe(&name, &receiver.url(target));
+            if *target == "/off" {
+                stage.aws.delete_row("OrderPaid", &name);
+            }
+            if *target == "/secretless" {
+                stage.aws.delete_parameter(&parameter_name(&name));
+            }
+            records.push(Record::new(*n, &Job::for_subscriber(&name).text()));
+        }
+        let deliver = stage.start(DELIVER).await;
+
+        let batch = stage.deliver(&deliver, &records).await;
+
+        assert_eq!(batch.calls, calls, "{targets:?}");
+        assert_eq!(stage.aws.records().len(), 10, "{targets:?}");
+    }
+}
+
+#[tokio::test]
+async fn one_call_reads_both_tables_consistently_and_no_more_than_is_needed() {
+    let receiver = Receiver::always(Answer::status(204)).await;
+    let stage = Stage::for_deliver().await;
+    stage.subscribe("kasse-nord", &receiver.url("/"));
+    let deliver = stage.start(DELIVER).await;
+    let job = Job::for_subscriber("kasse-nord");
+
+    stage
+        .deliver(&deliver, &[Record::new(0, &job.text())])
+        .await;
+
+    assert_eq!(
+        stage.aws.calls("BatchGetItem"),
+        [json!({"RequestItems": {
+            TABLE_NAME: {
+                "Keys": [{"eventType": {"S": "OrderPaid"}, "subscriberId": {"S": "kasse-nord"}}],
+                "ConsistentRead": true,
+                "ProjectionExpression": "eventType, subscriberId, #word, enabled",
+                "ExpressionAttributeNames": {"#word": "url"},
+            },
+            DELIVERIES_TABLE: {
+                "Keys": [{"webhookId": {"S": job.webhook_id()}}],
+                "ConsistentRead": true,
+                "ProjectionExpression": "webhookId, #word, messageId, attempts, refusals, \
+                    startedAt, createdAt, updatedAt, nextAt",
+                "ExpressionAttributeNames": {"#word": "state"},
+            },
+        }})]
+    );
+}
+
+#[tokio::test]
+async fn a_batch_that_no_single_call_takes_is_read_and_written_in_parts() {
+    let receiver = Receiver::always(Answer::status(204)).await;
+    let stage = Stage::for_deliver().await;
+    let mut records = Vec::new();
+    for n in 0..60 {
+        let name = format!("s{n}");
+        stage.subscribe(&name, &receiver.url("/"));
+        records.push(Record::new(n, &Job::for_subscriber(&name).text()));
+    }
+    let deliver = stage.start(DELIVER).await;
+
+    let batch = stage.deliver(&deliver, &records).await;
+
+    assert_eq!(batch.response, failures(&NONE));
+    let mut calls = ["BatchGetItem"; 2].to_vec();
+    calls.extend(["BatchWriteItem"; 3]);
+    assert_eq!(batch.calls, calls);
+    assert_eq!(stage.aws.records().len(), 60);
+    assert_eq!(receiver.requests().len(), 60);
+}
+
+#[tokio::test]
+async fn with_failures_only_nothing_is_written_of_a_delivery_that_never_failed() {
+    let receiver = Receiver::by_target([
+        ("/well".to_owned(), Answer::status(204)),
+        ("/gone".to_owned(), Answer::status(410)),
+        ("/failing".to_owned(), Answer::status(500)),
+    ])
+    .await;
+    let stage = Stage::for_deliver().await.with("DELIVERY_LOG", "failures");
+    let names = ["well", "gone", "missing", "failing", "secretless"];
+    let mut records = Vec::new();
+    for (n, name) in names.into_iter().enumerate() {
+        stage.subscribe(name, &receiver.url(&format!("/{name}")));
+        records.push(Record::new(n, &Job::for_subscriber(name).text()));
+    }
+    stage.aws.delete_row("OrderPaid", "missing");
+    stage.aws.delete_parameter(&parameter_name("secretless"));
+    let deliver = stage.start(DELIVER).await;
+
+    let quiet = stage.deliver(&deliver, &records[..3]).await;
+    let loud = stage.deliver(&deliver, &records[3..]).await;
+
+    assert_eq!(quiet.response, failures(&NONE));
+    // The update is the one that switches the subscription off.
+    assert_eq!(quiet.calls, ["BatchGetItem", "UpdateItem"]);
+    assert_eq!(loud.response, failures(&["m3", "m4"]));
+    let states = |stage: &Stage| -> Vec<(Value, Value)> {
+        let rows = stage.aws.records().into_iter();
+        rows.map(|row| (row["subscriberId"]["S"].clone(), row["state"]["S"].clone()))
+            .collect()
+    };
+    let retrying = |name: &str| (json!(name), json!("retrying"));
+    assert_eq!(
+        states(&stage),
+        [retrying("failing"), retrying("secretless")]
+    );
+
+    // What has failed before is written down to its end.
+    let job = Job::for_subscriber("failing");
+    stage.make_due(&job);
+    stage.subscribe("failing", &receiver.url("/well"));
+    let batch = stage
+        .deliver(&deliver, &[records[3].clone().received(2)])
+        .await;
+
+    assert_eq!(batch.response, failures(&NONE));
+    assert_eq!(
+        states(&stage),
+        [
+            (json!("failing"), json!("delivered")),
+            retrying("secretless")
+        ]
+    );
+    assert_eq!(
+        story(&stage.record_of(&job)),
+        [(1, "retry".to_owned()), (2, "delivered".to_owned())]
+    );
+}
+
+#[tokio::test]
+async fn what_is_left_unprocessed_is_written_again() {
+    let receiver = Receiver::always(Answer::status(500)).await;
+    let stage = Stage::for_deliver().await;
+    let mut records = Vec::new();
+    for n in 0..3 {
+        let name = format!("s{n}");
+        stage.subscribe(&name, &receiver.url("/"));
+        records.push(Record::new(n, &Job::for_subscriber(&name).text()));
+    }
+    stage.aws.next(
+        "BatchWriteItem",
+        [
+            Reply::Unprocessed(DELIVERIES_TABLE),
+            Reply::Unprocessed(DELIVERIES_TABLE),
+            Reply::Unprocessed(DELIVERIES_TABLE),
+        ],
+    );
+    let deliver = stage.start(DELIVER).await;
+
+    let batch = stage.deliver(&deliver, &records).await;
+
+    assert_eq!(batch.response, failures(&["m0", "m1", "m2"]));
+    assert_eq!(stage.aws.calls("BatchWriteItem").len(), 4);
+    assert_eq!(stage.aws.records().len(), 3);
+    let lines = deliver.stop().await;
+    assert!(
+        !lines.iter().any(|line| line.contains("ERROR")),
+        "{lines:#?}"
+    );
+}
