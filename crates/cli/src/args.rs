@@ -1,0 +1,68 @@
+//! The command line.
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::schedule;
+
+/// Looks into a stack of sqs-webhooks and takes care of its deliveries.
+#[derive(Debug, Parser)]
+#[command(name = "webhooks", version, after_help = EXIT_CODES)]
+pub struct Arguments {
+    /// The options that all verbs have.
+    #[command(flatten)]
+    pub global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// The options that all verbs have.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Global {
+    /// CloudFormation stack that is meant [default: sqs-webhooks]
+    #[arg(long, global = true, value_name = "NAME", env = "WEBHOOKS_STACK")]
+    pub stack: Option<String>,
+
+    /// AWS profile [default: as the AWS CLI, AWS_PROFILE or `default`]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub profile: Option<String>,
+
+    /// AWS Region [default: as the AWS CLI, AWS_REGION or the profile's]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub region: Option<String>,
+
+    /// Print JSON instead of text
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Print the retry schedule, for partners, as Markdown
+    Schedule(schedule::Arguments),
+}
+
+const EXIT_CODES: &str = "\
+The result goes to standard output, everything else to standard error.
+
+Exit codes:
+  0    done
+  1    failed, or not all of it was done
+  2    the command line is not understood
+  3    what was asked for is not there
+  130  interrupted
+
+AWS credentials, region and endpoint are found as by the AWS CLI: environment, profiles, SSO.";
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+}

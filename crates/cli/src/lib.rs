@@ -1,0 +1,55 @@
+//! The `webhooks` command: what an operator asks of a stack, or does to it.
+//!
+//! A verb is a module with the same name. It has its `Arguments`, and a `run` that gives a
+//! [`Report`](output::Report): one value that is printed either as text for people or, with
+//! `--json`, as data for programs. Only that goes to standard output; what there is to say beside
+//! it goes to standard error.
+//!
+//! | module | |
+//! |---|---|
+//! | [`schedule`] | prints the retry policy as a contract for partners |
+//! | [`args`] | the command line, and what its help says |
+//! | [`stack`] | what a stack is made of, from the outputs of its CloudFormation template |
+//! | [`aws`] | region, credentials and time limits, and errors that say what to do |
+//! | [`moment`], [`span`] | points in time and durations as people write them |
+//! | [`output`], [`error`] | text or JSON, safe for a terminal, and exit codes |
+
+use std::time::SystemTime;
+
+use crate::args::{Arguments, Global, Verb};
+use crate::error::{Error, Exit};
+
+pub mod args;
+pub mod aws;
+pub mod error;
+pub mod moment;
+pub mod output;
+pub mod schedule;
+pub mod span;
+pub mod stack;
+
+/// What every verb is given beside its own arguments.
+#[derive(Debug)]
+pub struct Context {
+    /// The options that all verbs have.
+    pub global: Global,
+    /// When the command was started.
+    pub now: SystemTime,
+}
+
+/// Does what the command line asks for, and prints what comes of it.
+///
+/// # Errors
+/// If it can not be done; nothing has been printed then.
+pub async fn run(arguments: Arguments) -> Result<Exit, Error> {
+    let json = arguments.global.json;
+    let context = Context {
+        global: arguments.global,
+        now: SystemTime::now(),
+    };
+    match &arguments.verb {
+        Verb::Schedule(arguments) => {
+            output::print(&schedule::run(arguments, &context).await?, json)
+        }
+    }
+}

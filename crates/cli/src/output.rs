@@ -1,0 +1,102 @@
+//! What is printed: one report on standard output, as text or as JSON, and everything else on
+//! standard error.
+
+use std::fmt::{Display, Write as _};
+use std::io::{self, ErrorKind, Write as _};
+
+use serde::Serialize;
+
+use crate::error::{Error, Exit};
+
+/// What a verb gives: `Display` is its text, which ends without a line break.
+pub trait Report: Serialize + Display {
+    /// How the command ends after the report is printed.
+    fn exit(&self) -> Exit {
+        Exit::Done
+    }
+}
+
+/// Prints a report to standard output.
+///
+/// # Errors
+/// If it can not be written. A reader that wanted no more, like `head`, is none.
+pub fn print(report: &impl Report, json: bool) -> Result<Exit, Error> {
+    let mut text = if json {
+        serde_json::to_string_pretty(report).map_err(|error| Error::Failed(error.to_string()))?
+    } else {
+        safe_lines(&report.to_string())
+    };
+    text.push('\n');
+    let mut stdout = io::stdout().lock();
+    let written = stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush());
+    match written {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Error::Failed(format!(
+            "standard output can not be written: {error}"
+        ))),
+        Ok(()) | Err(_) => Ok(report.exit()),
+    }
+}
+
+/// Says something on standard error, on a line of its own.
+pub fn note(text: &str) {
+    // Nobody is left to tell if this can not be written.
+    let _ = writeln!(io::stderr().lock(), "{}", safe_lines(text));
+}
+
+/// The text without anything that a terminal would obey or that would hide or reorder what stands
+/// beside it: much of what is shown comes from partners. Line breaks stay.
+#[must_use]
+pub fn safe_lines(text: &str) -> String {
+    escaped(text, |c| c == '\n')
+}
+
+/// The same on one line.
+#[must_use]
+pub fn safe(text: &str) -> String {
+    escaped(text, |_| false)
+}
+
+fn escaped(text: &str, stays: impl Fn(char) -> bool) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        if stays(c) || !(c.is_control() || is_invisible(c)) {
+            safe.push(c);
+        } else {
+            // Writing to a string does not fail.
+            let _ = write!(safe, "{}", c.escape_default());
+        }
+    }
+    safe
+}
+
+/// Characters that change the direction or the breaks of a line, and those that show nothing.
+fn is_invisible(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_reaches_the_terminal_that_it_would_obey() {
+        assert_eq!(
+            safe("\u{1b}[2Jgone\r\n\u{9b}31m\u{7f}\0"),
+            r"\u{1b}[2Jgone\r\n\u{9b}31m\u{7f}\u{0}"
+        );
+        assert_eq!(
+            safe("a\u{202e}b\u{200b}c\u{2028}"),
+            r"a\u{202e}b\u{200b}c\u{2028}"
+        );
+        assert_eq!(safe("Größe 12 € → 😀"), "Größe 12 € → 😀");
+    }
+
+    #[test]
+    fn a_report_keeps_its_lines() {
+        assert_eq!(safe_lines("a\nb\tc\r\n"), "a\nb\\tc\\r\n");
+    }
+}

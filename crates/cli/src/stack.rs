@@ -1,0 +1,228 @@
+//! What a stack is made of, as its template's outputs and parameters tell it.
+
+use std::collections::HashMap;
+
+use aws_config::SdkConfig;
+use aws_sdk_cloudformation::Client;
+use aws_sdk_cloudformation::error::ProvideErrorMetadata as _;
+use webhooks_core::policy::{Overrides, RetryPolicy};
+
+use crate::Context;
+use crate::aws;
+use crate::error::Error;
+
+/// The stack's name in `infra/samconfig.toml`.
+pub const DEFAULT_NAME: &str = "sqs-webhooks";
+
+/// The names of what belongs to a stack.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stack {
+    /// The stack's own.
+    pub name: String,
+    /// Who receives what, and where.
+    pub subscriptions_table: String,
+    /// What happened to each delivery.
+    pub deliveries_table: String,
+    /// Deliveries under way.
+    pub jobs_queue_url: String,
+    /// Deliveries that are dead.
+    pub dead_letter_queue_url: String,
+    /// Where events are published.
+    pub event_bus_name: String,
+    /// The first part of the names of the signing-secret parameters.
+    pub secret_prefix: String,
+    /// The function that signs and posts.
+    pub deliver_function_name: String,
+    /// The values of the template's parameters.
+    pub parameters: HashMap<String, String>,
+}
+
+impl Stack {
+    /// Asks CloudFormation about the stack of the command line.
+    ///
+    /// # Errors
+    /// If there is no such stack, if it is none of ours, or if it can not be asked about.
+    pub async fn read(context: &Context, aws: &SdkConfig) -> Result<Self, Error> {
+        let name = context.global.stack.as_deref().unwrap_or(DEFAULT_NAME);
+        let answer = Client::new(aws)
+            .describe_stacks()
+            .stack_name(name)
+            .send()
+            .await
+            .map_err(|error| match (error.code(), error.message()) {
+                (Some("ValidationError"), Some(message)) if message.contains("not exist") => {
+                    let region = aws.region().map_or("?", |region| region.as_ref());
+                    Error::NotFound(format!(
+                        "no stack `{name}` in {region}: name it by --stack or WEBHOOKS_STACK, and \
+                         check Region and account"
+                    ))
+                }
+                _ => aws::failure("cloudformation:DescribeStacks", &error),
+            })?;
+        let stack = answer.stacks().first();
+        let outputs = stack.map_or(&[][..], |stack| stack.outputs());
+        let parameters = stack.map_or(&[][..], |stack| stack.parameters());
+        Self::from_outputs(
+            name,
+            &outputs
+                .iter()
+                .filter_map(|output| Some((output.output_key()?, output.output_value()?)))
+                .collect(),
+            parameters
+                .iter()
+                .filter_map(|parameter| {
+                    let key = parameter.parameter_key()?.to_owned();
+                    Some((key, parameter.parameter_value()?.to_owned()))
+                })
+                .collect(),
+        )
+    }
+
+    fn from_outputs(
+        name: &str,
+        outputs: &HashMap<&str, &str>,
+        parameters: HashMap<String, String>,
+    ) -> Result<Self, Error> {
+        let output = |key: &str| match outputs.get(key) {
+            Some(value) => Ok((*value).to_owned()),
+            None => Err(Error::Failed(format!(
+                "the stack `{name}` has no output {key}: it is not a stack of sqs-webhooks, not yet \
+                 deployed, or older than this command"
+            ))),
+        };
+        Ok(Self {
+            name: name.to_owned(),
+            subscriptions_table: output("SubscriptionsTableName")?,
+            deliveries_table: output("DeliveriesTableName")?,
+            jobs_queue_url: output("JobsQueueUrl")?,
+            dead_letter_queue_url: output("DeadLetterQueueUrl")?,
+            event_bus_name: output("EventBusName")?,
+            secret_prefix: output("SecretPrefix")?,
+            deliver_function_name: output("DeliverFunctionName")?,
+            parameters,
+        })
+    }
+
+    /// The retry policy that the stack's parameters make.
+    ///
+    /// # Errors
+    /// If they make none; deliver does not start then either.
+    pub fn policy(&self) -> Result<RetryPolicy, Error> {
+        let name = self.parameter("RetryPolicy").unwrap_or("standard");
+        let wrong = |what: &str| Error::Failed(format!("the stack `{}`: {what}", self.name));
+        let policy = RetryPolicy::by_name(name)
+            .ok_or_else(|| wrong(&format!("RetryPolicy `{name}` is not known here")))?;
+        let number = |key: &str| match self.parameter(key) {
+            Some(text) => match text.parse::<u32>() {
+                Ok(number) => Ok(Some(number)),
+                Err(_) => Err(wrong(&format!("{key} `{text}` is not a number"))),
+            },
+            None => Ok(None),
+        };
+        let time_scale = match self.parameter("RetryTimeScale") {
+            Some(text) => text
+                .parse()
+                .map_err(|_| wrong(&format!("RetryTimeScale `{text}` is not a number")))?,
+            None => 1.0,
+        };
+        // The template's visibility timeout is 6 times the function's timeout.
+        let timeout_seconds = number("DeliverTimeoutSeconds")?.unwrap_or(30);
+        policy
+            .for_visibility_timeout(timeout_seconds.saturating_mul(6))
+            .with_time_scale(time_scale)
+            .with_overrides(
+                Overrides {
+                    base_seconds: number("RetryBaseSeconds")?,
+                    factor: number("RetryFactor")?,
+                    cap_seconds: number("RetryCapSeconds")?,
+                    attempts: number("RetryAttempts")?,
+                },
+                number("MaxReceiveCount")?,
+            )
+            .map_err(|error| wrong(&error.to_string()))
+    }
+
+    /// A template parameter, if it has a value that is not empty.
+    #[must_use]
+    pub fn parameter(&self, key: &str) -> Option<&str> {
+        let value = self.parameters.get(key)?;
+        (!value.is_empty()).then_some(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outputs() -> HashMap<&'static str, &'static str> {
+        HashMap::from([
+            ("SubscriptionsTableName", "s"),
+            ("DeliveriesTableName", "d"),
+            ("JobsQueueUrl", "https://sqs/jobs"),
+            ("DeadLetterQueueUrl", "https://sqs/dlq"),
+            ("EventBusName", "bus"),
+            ("SecretPrefix", "webhooks"),
+            ("DeliverFunctionName", "w-deliver"),
+            ("Another", "1"),
+        ])
+    }
+
+    fn stack(parameters: &[(&str, &str)]) -> Stack {
+        let parameters = parameters
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        Stack::from_outputs("w", &outputs(), parameters.collect()).unwrap()
+    }
+
+    #[test]
+    fn a_stack_that_is_none_of_ours_is_told_by_the_output_it_lacks() {
+        let mut outputs = outputs();
+        outputs.remove("DeliveriesTableName");
+        assert_eq!(
+            Stack::from_outputs("w", &outputs, HashMap::new()),
+            Err(Error::Failed(
+                "the stack `w` has no output DeliveriesTableName: it is not a stack of \
+                 sqs-webhooks, not yet deployed, or older than this command"
+                    .into()
+            ))
+        );
+    }
+
+    #[test]
+    fn the_policy_is_the_one_that_the_parameters_make() {
+        let standard = RetryPolicy::standard().for_visibility_timeout(180);
+        assert_eq!(stack(&[]).policy(), Ok(standard));
+        let changed = stack(&[
+            ("RetryPolicy", "bounded"),
+            ("RetryBaseSeconds", "5"),
+            ("RetryFactor", ""),
+            ("RetryAttempts", "3"),
+            ("MaxReceiveCount", "33"),
+            ("RetryTimeScale", "0.5"),
+            ("DeliverTimeoutSeconds", "5"),
+        ])
+        .policy()
+        .unwrap();
+        assert_eq!(changed.name, "bounded");
+        assert_eq!(
+            (changed.attempts, changed.longest_delay_seconds),
+            (3, 43_110)
+        );
+        assert_eq!(changed.backoff_seconds(2, 1.0), 5);
+    }
+
+    #[test]
+    fn parameters_that_make_no_policy_are_named() {
+        let error =
+            |parameters: &[(&str, &str)]| stack(parameters).policy().unwrap_err().to_string();
+        assert_eq!(
+            error(&[("RetryPolicy", "eternal")]),
+            "the stack `w`: RetryPolicy `eternal` is not known here"
+        );
+        assert_eq!(
+            error(&[("RetryAttempts", "9"), ("MaxReceiveCount", "38")]),
+            "the stack `w`: 9 attempts and 30 spare receives are more than the queue's \
+             maxReceiveCount of 38"
+        );
+    }
+}
