@@ -1,0 +1,494 @@
+//! What a received message is owed, by its record: whatever SQS's receive count says, an attempt
+//! is counted where it is made, and what needs none is not sent.
+
+use std::sync::Arc;
+
+use e2e::delivery_record::{moment, now_ms, story, time_value};
+use e2e::fake_aws::Reply;
+use e2e::receiver::{Answer, Receiver};
+use e2e::runtime::Ending;
+use e2e::sqs_event::{Job, Record, event};
+use e2e::stage::{FUNCTION_TIMEOUT, Stage, failures};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+const DELIVER: &str = env!("CARGO_BIN_EXE_deliver");
+
+const NONE: [&str; 0] = [];
+
+/// A stage with a subscriber whose receiver answers this, one after the other.
+async fn stage(answers: Vec<Answer>) -> (Stage, Receiver, Job) {
+    let receiver = Receiver::sequence(answers).await;
+    let stage = Stage::for_deliver().await;
+    stage.subscribe("kasse-nord", &receiver.url("/"));
+    (stage, receiver, Job::for_subscriber("kasse-nord"))
+}
+
+/// The record of a run of message `m0` that began an hour ago, last changed ten minutes ago, with
+/// three attempts made.
+fn run(state: &str) -> Value {
+    let ago = |minutes: u64| time_value(now_ms() - minutes * 60_000);
+    let mut record = json!({
+        "state": {"S": state},
+        "attempts": {"N": "3"},
+        "refusals": {"N": "0"},
+        "messageId": {"S": "m0"},
+        "startedAt": ago(60),
+        "createdAt": ago(60),
+        "updatedAt": ago(10),
+        "history": {"L": [{"M": {"n": {"N": "3"}, "at": ago(10), "outcome": {"S": "retry"}}}]},
+    });
+    if state == "retrying" {
+        record["nextAt"] = ago(1);
+    }
+    record
+}
+
+fn minutes_ago(minutes: u64) -> u64 {
+    now_ms() - minutes * 60_000
+}
+
+/// What is written after the three attempts of [`run`].
+fn then(n: u32, outcome: &str) -> Vec<(u32, String)> {
+    vec![(3, "retry".to_owned()), (n, outcome.to_owned())]
+}
+
+#[tokio::test]
+async fn the_number_of_an_attempt_is_that_of_the_record_and_not_the_receive_count() {
+    for count in [1, 4, 9, 38, 1000] {
+        let (stage, receiver, job) = stage(vec![Answer::status(500)]).await;
+        stage.put_record(&job, &run("retrying"));
+        let deliver = stage.start(DELIVER).await;
+
+        let record = Record::new(0, &job.text()).received(count);
+        let batch = stage.deliver(&deliver, &[record]).await;
+
+        assert_eq!(batch.response, failures(&["m0"]), "{count}");
+        batch.assert_delay(0, 810..=1620);
+        assert_eq!(receiver.requests().len(), 1);
+        let row = stage.record_of(&job);
+        assert_eq!(row["attempts"], json!({"N": "4"}), "{count}");
+        assert_eq!(story(&row), then(4, "retry"), "{count}");
+        let line = deliver.line_with(&["delivery.attempted"]).await;
+        let line: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(line["attempt"], 4, "{count}");
+    }
+}
+
+#[tokio::test]
+async fn a_message_that_others_have_looked_at_still_gets_all_of_its_attempts() {
+    let (stage, receiver, job) = stage(vec![Answer::status(500)]).await;
+    let deliver = stage.start(DELIVER).await;
+    let mut count = 0;
+    for attempt in 1..=8 {
+        // Three receives went elsewhere.
+        count += 4;
+        let record = Record::new(0, &job.text()).received(count);
+
+        let batch = stage.deliver(&deliver, &[record]).await;
+
+        assert_eq!(batch.response, failures(&["m0"]));
+        let row = stage.record_of(&job);
+        assert_eq!(row["attempts"], json!({"N": attempt.to_string()}));
+        if attempt < 8 {
+            assert_eq!(row["state"], json!({"S": "retrying"}));
+            stage.make_due(&job);
+        } else {
+            assert_eq!(row["state"], json!({"S": "dead"}));
+            assert_eq!(batch.delay(0), Some(0));
+        }
+    }
+    assert_eq!(receiver.requests().len(), 8);
+}
+
+#[tokio::test]
+async fn a_receive_that_crashed_before_anything_was_written_down_spends_no_attempt() {
+    let (stage, receiver, job) = stage(vec![Answer::hang(), Answer::status(500)]).await;
+    let record = Record::new(0, &job.text());
+    let deliver = stage.start(DELIVER).await;
+    let batch = event(std::slice::from_ref(&record));
+    let (ending, _) = tokio::join!(deliver.invoke(&batch, FUNCTION_TIMEOUT), async {
+        receiver.wait_for(1).await;
+        deliver.kill();
+    });
+    assert!(matches!(ending, Ending::Crashed(_)), "{ending:?}");
+    assert_eq!(stage.aws.records(), [] as [Value; 0]);
+    let deliver = stage.start(DELIVER).await;
+
+    let batch = stage.deliver(&deliver, &[record.received(2)]).await;
+
+    assert_eq!(batch.response, failures(&["m0"]));
+    batch.assert_delay(0, 30..=60);
+    assert_eq!(story(&stage.record_of(&job)), [(1, "retry".to_owned())]);
+}
+
+#[tokio::test]
+async fn a_receive_that_crashed_after_it_was_written_down_is_not_made_again_before_its_time() {
+    let (stage, receiver, job) = stage(vec![Answer::status(500)]).await;
+    let record = Record::new(0, &job.text());
+    stage
+        .aws
+        .next("ChangeMessageVisibilityBatch", [Reply::Hang]);
+    let deliver = stage.start(DELIVER).await;
+    let batch = event(std::slice::from_ref(&record));
+    let (ending, _) = tokio::join!(deliver.invoke(&batch, FUNCTION_TIMEOUT), async {
+        stage.aws.wait_for("ChangeMessageVisibilityBatch", 1).await;
+        deliver.kill();
+    });
+    assert!(matches!(ending, Ending::Crashed(_)), "{ending:?}");
+    let deliver = stage.start(DELIVER).await;
+
+    let early = stage.deliver(&deliver, &[record.clone().received(2)]).await;
+    assert_eq!(early.response, failures(&["m0"]));
+    early.assert_delay(0, 20..=60);
+    assert_eq!(receiver.requests().len(), 1);
+
+    stage.make_due(&job);
+    stage.deliver(&deliver, &[record.received(3)]).await;
+    let row = stage.record_of(&job);
+    assert_eq!(
+        story(&row),
+        [(1, "retry".to_owned()), (2, "retry".to_owned())]
+    );
+    assert_eq!(receiver.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn what_was_delivered_is_deleted_without_another_post() {
+    let (stage, receiver, job) = stage(vec![Answer::status(204)]).await;
+    let deliver = stage.start(DELIVER).await;
+    let record = Record::new(0, &job.text());
+    stage.deliver(&deliver, std::slice::from_ref(&record)).await;
+    let row = stage.record_of(&job);
+    let copies = [
+        ("the message once more", record.clone().received(2)),
+        ("a duplicate", Record::new(1, &job.text())),
+        (
+            "a duplicate that was sent with it",
+            Record::new(2, &job.text()).sent_at_ms(minutes_ago(1)),
+        ),
+        (
+            "a redriven copy",
+            Record::new(3, &job.text()).sent_at_ms(now_ms() + 60_000),
+        ),
+        (
+            "one without a time",
+            Record::new(4, &job.text()).without("attributes"),
+        ),
+    ];
+
+    for (what, copy) in copies {
+        let batch = stage.deliver(&deliver, &[copy]).await;
+
+        assert_eq!(batch.response, failures(&NONE), "{what}");
+        assert_eq!(batch.calls, ["BatchGetItem"], "{what}");
+    }
+
+    assert_eq!(receiver.requests().len(), 1);
+    assert_eq!(stage.record_of(&job), row, "nothing is written");
+    let lines = deliver.stop().await;
+    let dropped: Vec<Value> = lines
+        .iter()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .filter(|line: &Value| line["message"] == "delivery.dropped")
+        .collect();
+    let ids: Vec<&Value> = dropped.iter().map(|line| &line["messageId"]).collect();
+    assert_eq!(ids, ["m0", "m1", "m2", "m3", "m4"]);
+    for line in &dropped {
+        assert_eq!(line["reason"], "it has been delivered already");
+        assert_eq!(line["webhookId"], json!(job.webhook_id()));
+        assert_eq!(line["level"], "INFO");
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_read_but_the_record_of_what_was_delivered() {
+    // Neither a subscription that has ended nor a secret that is gone matters any more.
+    let (stage, receiver, job) = stage(vec![Answer::status(204)]).await;
+    stage.put_record(&job, &run("delivered"));
+    stage.aws.delete_row("OrderPaid", "kasse-nord");
+    let deliver = stage.start(DELIVER).await;
+
+    let batch = stage
+        .deliver(&deliver, &[Record::new(0, &job.text()).received(7)])
+        .await;
+
+    assert_eq!(batch.response, failures(&NONE));
+    assert_eq!(receiver.connections(), 0);
+    assert_eq!(stage.record_of(&job)["state"], json!({"S": "delivered"}));
+    let operations: Vec<String> = stage
+        .aws
+        .all_calls()
+        .into_iter()
+        .map(|call| call.operation)
+        .collect();
+    assert_eq!(operations, ["BatchGetItem"]);
+}
+
+#[tokio::test]
+async fn a_message_that_comes_early_is_put_back_until_its_time_to_the_second() {
+    let (stage, receiver, job) = stage(vec![Answer::status(204)]).await;
+    let deliver = stage.start(DELIVER).await;
+    // Seconds until the attempt, and the longest visibility for it.
+    for (seconds, most) in [(20, 20), (500, 500), (42_960, 42_960), (80_000, 42_960)] {
+        for copy in [
+            Record::new(0, &job.text()).received(5),
+            Record::new(1, &job.text()).sent_at_ms(now_ms()),
+        ] {
+            let next_at = now_ms() + seconds * 1000;
+            let mut record = run("retrying");
+            record["nextAt"] = time_value(next_at);
+            stage.put_record(&job, &record);
+            let row = stage.record_of(&job);
+
+            let batch = stage.deliver(&deliver, &[copy]).await;
+
+            let left = i64::try_from(next_at.saturating_sub(now_ms()).div_ceil(1000)).unwrap();
+            let [(_, delay)] = batch.visibilities[..] else {
+                panic!("{batch:?}");
+            };
+            assert!(
+                (left.min(most)..=most).contains(&delay),
+                "{seconds}: {batch:?}"
+            );
+            assert_eq!(
+                batch.calls,
+                ["BatchGetItem", "ChangeMessageVisibilityBatch"],
+                "{seconds}"
+            );
+            assert_eq!(batch.reported().len(), 1);
+            assert_eq!(stage.record_of(&job), row);
+        }
+    }
+    assert_eq!(receiver.connections(), 0);
+}
+
+#[tokio::test]
+async fn what_a_receiver_asked_for_is_kept_whoever_brings_the_message() {
+    let (stage, receiver, job) = stage(vec![Answer::retry_after(429, "300")]).await;
+    let deliver = stage.start(DELIVER).await;
+    let record = Record::new(0, &job.text());
+
+    let first = stage.deliver(&deliver, std::slice::from_ref(&record)).await;
+
+    assert_eq!(first.delay(0), Some(300));
+    let row = stage.record_of(&job);
+    let next_at = moment(&row["nextAt"]);
+    assert_eq!(next_at, moment(&row["updatedAt"]) + 300_000);
+    let copies = [
+        record.clone().received(2),
+        Record::new(1, &job.text()),
+        Record::new(2, &job.text()).sent_at_ms(now_ms()),
+    ];
+    for copy in copies {
+        let batch = stage.deliver(&deliver, &[copy]).await;
+
+        let [(_, delay)] = batch.visibilities[..] else {
+            panic!("{batch:?}");
+        };
+        let left = i64::try_from(next_at.saturating_sub(now_ms()).div_ceil(1000)).unwrap();
+        assert!((left..=300).contains(&delay), "{batch:?}");
+    }
+    assert_eq!(receiver.requests().len(), 1);
+    assert_eq!(stage.record_of(&job), row);
+}
+
+#[tokio::test]
+async fn two_copies_in_one_batch_are_one_attempt() {
+    for (answer, reported, delay, state) in [
+        (Answer::status(204), vec![], None, "delivered"),
+        (Answer::status(410), vec![], None, "gone"),
+        (
+            Answer::retry_after(503, "300"),
+            vec!["m0", "m2"],
+            Some(300),
+            "retrying",
+        ),
+        (Answer::status(400), vec!["m0", "m2"], Some(0), "dead"),
+    ] {
+        let receiver = Receiver::by_target([
+            ("/kasse-nord".to_owned(), answer),
+            ("/other".to_owned(), Answer::status(200)),
+        ])
+        .await;
+        let stage = Stage::for_deliver().await.with("RETRY_POLICY", "bounded");
+        for name in ["kasse-nord", "other"] {
+            stage.subscribe(name, &receiver.url(&format!("/{name}")));
+        }
+        let job = Job::for_subscriber("kasse-nord");
+        let deliver = stage.start(DELIVER).await;
+        let records = [
+            Record::new(0, &job.text()),
+            Record::new(1, &Job::for_subscriber("other").text()),
+            Record::new(2, &job.text()),
+        ];
+
+        let batch = stage.deliver(&deliver, &records).await;
+
+        assert_eq!(batch.response, failures(&reported), "{state}");
+        assert_eq!(receiver.requests_to("/kasse-nord").len(), 1, "{state}");
+        assert_eq!(batch.delay(0), delay, "{state}");
+        assert_eq!(batch.delay(2), delay, "{state}");
+        let row = stage.record_of(&job);
+        assert_eq!(row["state"], json!({"S": state}));
+        assert_eq!(row["messageId"], json!({"S": "m0"}));
+        assert_eq!(story(&row).len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_duplicate_shares_the_run_and_takes_it_over() {
+    let (stage, _receiver, job) = stage(vec![Answer::status(500)]).await;
+    stage.put_record(&job, &run("retrying"));
+    let deliver = stage.start(DELIVER).await;
+    let duplicate = Record::new(1, &job.text()).sent_at_ms(minutes_ago(61));
+
+    let batch = stage.deliver(&deliver, &[duplicate]).await;
+
+    batch.assert_delay(1, 810..=1620);
+    let row = stage.record_of(&job);
+    assert_eq!(story(&row), then(4, "retry"));
+    assert_eq!(row["messageId"], json!({"S": "m1"}));
+}
+
+#[tokio::test]
+async fn a_dead_delivery_is_passed_on_to_the_dead_letter_queue_without_a_post_or_a_write() {
+    let (stage, receiver, job) = stage(vec![Answer::status(204)]).await;
+    let mut dead = run("dead");
+    dead["deadReason"] = json!({"S": "attempts"});
+    stage.put_record(&job, &dead);
+    let row = stage.record_of(&job);
+    let deliver = stage.start(DELIVER).await;
+    let copies = [
+        (0, Record::new(0, &job.text()).received(9)),
+        (0, Record::new(0, &job.text()).received(37)),
+        (
+            0,
+            Record::new(0, &job.text()).sent_at_ms(now_ms()).received(1),
+        ),
+        // A duplicate that was on the queue beside it.
+        (1, Record::new(1, &job.text()).sent_at_ms(minutes_ago(59))),
+        (2, Record::new(2, &job.text()).sent_at_ms(minutes_ago(70))),
+    ];
+    for (number, copy) in copies {
+        let batch = stage.deliver(&deliver, &[copy]).await;
+
+        assert_eq!(batch.reported(), [format!("m{number}")]);
+        assert_eq!(batch.delay(number), Some(0));
+        assert_eq!(
+            batch.calls,
+            ["BatchGetItem", "ChangeMessageVisibilityBatch"]
+        );
+    }
+    assert_eq!(receiver.connections(), 0);
+    assert_eq!(stage.record_of(&job), row);
+}
+
+#[tokio::test]
+async fn a_redriven_delivery_has_a_run_of_its_own_and_one_history() {
+    for state in ["dead", "gone", "dropped"] {
+        let (stage, receiver, job) = stage(vec![Answer::status(500), Answer::status(200)]).await;
+        let before = run(state);
+        stage.put_record(&job, &before);
+        let deliver = stage.start(DELIVER).await;
+        let begun = now_ms();
+        let redriven = Record::new(7, &job.text())
+            .sent_at_ms(begun - 2000)
+            .first_received_at_ms(begun - 1000);
+
+        let batch = stage
+            .deliver(&deliver, std::slice::from_ref(&redriven))
+            .await;
+
+        assert_eq!(batch.response, failures(&["m7"]), "{state}");
+        batch.assert_delay(7, 30..=60);
+        let row = stage.record_of(&job);
+        assert_eq!(story(&row), then(1, "retry"), "{state}");
+        for (name, value) in [
+            ("state", json!({"S": "retrying"})),
+            ("attempts", json!({"N": "1"})),
+            ("messageId", json!({"S": "m7"})),
+            ("startedAt", time_value(begun - 1000)),
+            ("createdAt", before["createdAt"].clone()),
+        ] {
+            assert_eq!(row[name], value, "{state}: {name}");
+        }
+
+        stage.make_due(&job);
+        let batch = stage.deliver(&deliver, &[redriven.received(2)]).await;
+
+        assert_eq!(batch.response, failures(&NONE), "{state}");
+        let row = stage.record_of(&job);
+        let mut expected = then(1, "retry");
+        expected.push((2, "delivered".to_owned()));
+        assert_eq!(story(&row), expected, "{state}");
+        assert_eq!(row["attempts"], json!({"N": "2"}));
+        assert_eq!(receiver.requests().len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn a_redriven_delivery_keeps_its_id_and_its_payload() {
+    let (stage, receiver, job) = stage(vec![Answer::status(200)]).await;
+    stage.put_record(&job, &run("dead"));
+    let deliver = stage.start(DELIVER).await;
+    let redriven = Record::new(7, &job.text()).sent_at_ms(now_ms());
+
+    stage.deliver(&deliver, &[redriven]).await;
+
+    let requests = receiver.requests();
+    assert_eq!(
+        requests[0].header("webhook-id"),
+        Some(job.webhook_id().as_str())
+    );
+    assert_eq!(requests[0].text(), job.body);
+}
+
+#[tokio::test]
+async fn a_run_whose_message_went_missing_does_not_bind_a_message_sent_later() {
+    // Planned an hour ago: its message was purged. The redrive from the record begins anew.
+    let (stage, _receiver, job) = stage(vec![Answer::status(500)]).await;
+    let mut lost = run("retrying");
+    lost["nextAt"] = time_value(minutes_ago(60));
+    stage.put_record(&job, &lost);
+    let deliver = stage.start(DELIVER).await;
+
+    let redriven = Record::new(7, &job.text()).sent_at_ms(now_ms());
+    stage.deliver(&deliver, &[redriven]).await;
+
+    let row = stage.record_of(&job);
+    assert_eq!(story(&row), then(1, "retry"));
+    assert_eq!(row["attempts"], json!({"N": "1"}));
+}
+
+#[tokio::test]
+async fn what_was_delivered_by_another_copy_meanwhile_is_deleted() {
+    for (answer, policy) in [(500, "standard"), (400, "bounded")] {
+        let word = Arc::new(Notify::new());
+        let receiver = Receiver::always(Answer::status(answer).on(&word)).await;
+        let stage = Stage::for_deliver().await.with("RETRY_POLICY", policy);
+        stage.subscribe("kasse-nord", &receiver.url("/"));
+        let job = Job::for_subscriber("kasse-nord");
+        stage.put_record(&job, &run("retrying"));
+        let deliver = stage.start(DELIVER).await;
+        let records = [Record::new(0, &job.text()).received(4)];
+
+        let (batch, ()) = tokio::join!(stage.deliver(&deliver, &records), async {
+            receiver.wait_for(1).await;
+            stage.put_record(&job, &run("delivered"));
+            word.notify_one();
+        });
+
+        assert_eq!(batch.response, failures(&NONE), "{policy}");
+        assert_eq!(batch.visibilities, []);
+        assert_eq!(batch.calls, ["BatchGetItem", "UpdateItem"]);
+        let row = stage.record_of(&job);
+        assert_eq!(row["state"], json!({"S": "delivered"}));
+        assert_eq!(row["attempts"], json!({"N": "3"}));
+        let lines = deliver.stop().await;
+        assert!(
+            !lines.iter().any(|line| line.contains("ERROR")),
+            "{lines:#?}"
+        );
+    }
+}
