@@ -96,6 +96,13 @@ impl Record {
         }
     }
 
+    /// The message number `number`, with the delivery of an event of its own to a subscriber.
+    #[must_use]
+    pub fn of_event(number: usize, subscriber_id: &str) -> Self {
+        let job = Job::for_subscriber(subscriber_id).with_event_id(&format!("e{number}"));
+        Self::new(number, &job.text())
+    }
+
     /// The same with another receive count.
     #[must_use]
     pub fn received(mut self, count: impl ToString) -> Self {

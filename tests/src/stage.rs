@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
+use crate::delivery_record::{now_ms, time_value};
 use crate::fake_aws::{FakeAws, entries};
 use crate::receiver::{Answer, Received, Receiver};
 use crate::runtime::{Ending, Environment};
@@ -126,6 +127,25 @@ impl Stage {
         self.aws.put_record(record);
     }
 
+    /// Puts the record of a delivery whose message this is, which has been tried this many times
+    /// in vain and is due again. Of one that has not been tried there is none.
+    pub fn put_earlier_attempts(&self, job: &Job, message_id: &str, attempts: u32) {
+        if attempts == 0 {
+            return;
+        }
+        let minute_ago = time_value(now_ms() - 60_000);
+        let record = json!({
+            "state": {"S": "retrying"},
+            "messageId": {"S": message_id},
+            "attempts": {"N": attempts.to_string()},
+            "startedAt": minute_ago,
+            "createdAt": minute_ago,
+            "updatedAt": minute_ago,
+            "nextAt": time_value(now_ms() - 1000),
+        });
+        self.put_record(job, &record);
+    }
+
     /// A delivery record as it is now, in DynamoDB's JSON.
     #[must_use]
     pub fn record(&self, webhook_id: &str) -> Option<Value> {
@@ -229,19 +249,19 @@ impl Stage {
         }
     }
 
-    /// Delivers one job to each of these answers, with the receive count beside it, in batches of
-    /// ten.
+    /// Delivers one job to each of these answers, at the attempt whose number is beside it, in
+    /// batches of ten.
     pub async fn try_answers(
         &self,
         environment: &Environment,
         trials: impl IntoIterator<Item = (u32, Answer)>,
     ) -> Vec<Verdict> {
-        let (counts, answers): (Vec<u32>, Vec<Answer>) = trials.into_iter().unzip();
+        let (attempts, answers): (Vec<u32>, Vec<Answer>) = trials.into_iter().unzip();
         let answers = answers.into_iter().enumerate();
         let receiver =
             Receiver::by_target(answers.map(|(number, answer)| (format!("/{number}"), answer)))
                 .await;
-        let numbers: Vec<usize> = (0..counts.len()).collect();
+        let numbers: Vec<usize> = (0..attempts.len()).collect();
         let mut verdicts = Vec::new();
         for numbers in numbers.chunks(10) {
             let mut records = Vec::new();
@@ -249,7 +269,9 @@ impl Stage {
                 let subscriber_id = format!("s{number}");
                 self.subscribe(&subscriber_id, &receiver.url(&format!("/{number}")));
                 let job = Job::for_subscriber(&subscriber_id);
-                records.push(Record::new(number, &job.text()).received(counts[number]));
+                let message = Record::new(number, &job.text());
+                self.put_earlier_attempts(&job, &format!("m{number}"), attempts[number] - 1);
+                records.push(message.received(attempts[number]));
             }
             let batch = self.deliver(environment, &records).await;
             let reported = batch.reported();
