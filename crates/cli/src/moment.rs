@@ -1,10 +1,54 @@
-//! Points in time as people write them: `2h` (ago) or `2026-11-30T12:00:00Z`.
+//! Points in time: as people write them, `2h` (ago) or `2026-11-30T12:00:00Z`, and as they are
+//! shown.
 
+use std::fmt::{self, Display, Formatter};
 use std::time::{Duration, SystemTime};
 
+use serde::{Serialize, Serializer};
 use webhooks_core::timestamp;
 
 use crate::span;
+
+/// The first second of the year 10000, in seconds since 1970: what cannot be written any more.
+const TOO_LATE_SECONDS: u64 = 253_402_300_800;
+
+/// A point in time between 1970 and 9999, which is what can be written down, with the table's
+/// notation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Time(SystemTime);
+
+impl Time {
+    /// The time, if it is between 1970 and 9999.
+    #[must_use]
+    pub fn new(time: SystemTime) -> Option<Self> {
+        let since = time.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        (since.as_secs() < TOO_LATE_SECONDS).then_some(Self(time))
+    }
+
+    /// The time.
+    #[must_use]
+    pub fn get(self) -> SystemTime {
+        self.0
+    }
+
+    /// How long before `now` it is; nothing if it is not before.
+    #[must_use]
+    pub fn ago(self, now: SystemTime) -> Duration {
+        now.duration_since(self.0).unwrap_or_default()
+    }
+}
+
+impl Display for Time {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        formatter.pad(&timestamp::format(self.0))
+    }
+}
+
+impl Serialize for Time {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
 
 /// A point in time on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,7 +56,7 @@ pub enum Moment {
     /// This long before the command was started.
     Ago(Duration),
     /// This one.
-    At(SystemTime),
+    At(Time),
 }
 
 impl Moment {
@@ -22,20 +66,22 @@ impl Moment {
     /// If it is none.
     pub fn parse(text: &str) -> Result<Self, String> {
         let ago = span::parse(text).ok().map(Self::Ago);
-        ago.or_else(|| timestamp::parse(text).map(Self::At))
-            .ok_or_else(|| {
-                "expected a duration before now, such as 30m, 2h or 7d, or a time such as \
-                 2026-11-30T12:00:00Z"
-                    .to_owned()
-            })
+        let at = || timestamp::parse(text).and_then(Time::new).map(Self::At);
+        ago.or_else(at).ok_or_else(|| {
+            "expected a duration before now, such as 30m, 2h or 7d, or a time such as \
+             2026-11-30T12:00:00Z"
+                .to_owned()
+        })
     }
 
     /// When it is.
     #[must_use]
     pub fn at(self, now: SystemTime) -> SystemTime {
         match self {
-            Self::Ago(ago) => now.checked_sub(ago).unwrap_or(SystemTime::UNIX_EPOCH),
-            Self::At(time) => time,
+            Self::Ago(ago) => now.checked_sub(ago).map_or(SystemTime::UNIX_EPOCH, |time| {
+                time.max(SystemTime::UNIX_EPOCH)
+            }),
+            Self::At(time) => time.get(),
         }
     }
 }
@@ -54,7 +100,14 @@ mod tests {
             Ok("2026-11-30T12:00:00.000Z".into())
         );
         assert_eq!(at("99999999d"), Ok("1970-01-01T00:00:00.000Z".into()));
-        for bad in ["", "yesterday", "2026-11-30", "2"] {
+        for bad in [
+            "",
+            "yesterday",
+            "2026-11-30",
+            "2",
+            "1969-12-31T23:59:59Z",
+            "9999-12-31T23:59:59-01:00",
+        ] {
             assert!(Moment::parse(bad).is_err(), "{bad}");
         }
     }

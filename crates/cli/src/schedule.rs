@@ -81,12 +81,21 @@ pub struct Line {
     pub last_attempt: u32,
     /// How long after the end of the one before, from the shortest to the longest.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub after_previous_seconds: Option<(u64, u64)>,
+    pub after_previous_seconds: Option<Range>,
     /// How long after the first, the time of the attempts themselves not counted.
-    pub since_first_seconds: (u64, u64),
+    pub since_first_seconds: Range,
     /// What the schedule asks for where that is more than the queue can keep.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clamped_from_seconds: Option<u64>,
+}
+
+/// The bounds of a duration, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Range {
+    /// The shortest.
+    pub from: u64,
+    /// The longest.
+    pub to: u64,
 }
 
 /// What some answers lead to.
@@ -134,7 +143,7 @@ impl Contract {
         let usual = usual_attempts(policy, horizon);
         let last = lines.last();
         let attempts_at_most = last.map_or(1, |line| line.attempt);
-        let latest = last.map_or(0, |line| line.since_first_seconds.1);
+        let latest = last.map_or(0, |line| line.since_first_seconds.to);
         let next = u64::from(policy.backoff_seconds(attempts_at_most, 1.0));
         Self {
             policy: policy.name,
@@ -166,7 +175,7 @@ fn lines(policy: &RetryPolicy, horizon: u64) -> Vec<Line> {
         attempt: 1,
         last_attempt: 1,
         after_previous_seconds: None,
-        since_first_seconds: (0, 0),
+        since_first_seconds: Range { from: 0, to: 0 },
         clamped_from_seconds: None,
     };
     let mut lines = vec![first];
@@ -182,8 +191,14 @@ fn lines(policy: &RetryPolicy, horizon: u64) -> Vec<Line> {
         lines.push(Line {
             attempt: before + 1,
             last_attempt: before + 1,
-            after_previous_seconds: Some((shortest, longest)),
-            since_first_seconds: (earliest, latest.min(horizon)),
+            after_previous_seconds: Some(Range {
+                from: shortest,
+                to: longest,
+            }),
+            since_first_seconds: Range {
+                from: earliest,
+                to: latest.min(horizon),
+            },
             clamped_from_seconds: policy
                 .is_clamped(before)
                 .then(|| planned_seconds(policy, before)),
@@ -230,7 +245,7 @@ fn folded(mut lines: Vec<Line>) -> Vec<Line> {
         lines.truncate(lines.len() - tail + 1);
         if let Some(line) = lines.last_mut() {
             line.last_attempt = last.attempt;
-            line.since_first_seconds.1 = last.since_first_seconds.1;
+            line.since_first_seconds.to = last.since_first_seconds.to;
         }
     }
     lines
@@ -375,29 +390,19 @@ impl Contract {
         writeln!(f, "\n| attempt | after the one before | since the first |")?;
         writeln!(f, "|---|---|---|")?;
         for line in &self.attempts {
-            let Some(delay) = line.after_previous_seconds else {
-                writeln!(f, "| {} | | 0 s |", line.attempt)?;
-                continue;
-            };
-            let (mark, since) = (
-                if line.clamped_from_seconds.is_some() {
-                    " *"
-                } else {
-                    ""
-                },
-                range(line.since_first_seconds),
-            );
-            if line.last_attempt > line.attempt {
-                writeln!(
+            let (attempt, since) = (line.attempt, line.since_first_seconds);
+            let mark = line.clamped_from_seconds.map_or("", |_| " *");
+            match line.after_previous_seconds {
+                None => writeln!(f, "| {attempt} | | {since} |")?,
+                Some(delay) if line.last_attempt == attempt => {
+                    writeln!(f, "| {attempt} | {delay}{mark} | {since} |")?;
+                }
+                Some(delay) => writeln!(
                     f,
-                    "| {} and on | then every {}{mark} | {} on, until {} |",
-                    line.attempt,
-                    range(delay),
-                    span::at_least(line.since_first_seconds.0),
-                    span::at_most(line.since_first_seconds.1),
-                )?;
-            } else {
-                writeln!(f, "| {} | {}{mark} | {since} |", line.attempt, range(delay))?;
+                    "| {attempt} and on | then every {delay}{mark} | from {} on, until {} |",
+                    span::at_least(since.from),
+                    span::at_most(since.to),
+                )?,
             }
         }
         let clamped = self
@@ -438,13 +443,14 @@ impl Answer {
     }
 }
 
-/// `30 s to 1 min`.
-fn range((low, high): (u64, u64)) -> String {
-    let (low, high) = (span::at_least(low), span::at_most(high));
-    if low == high {
-        low
-    } else {
-        format!("{low} to {high}")
+impl Display for Range {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let (from, to) = (span::at_least(self.from), span::at_most(self.to));
+        if from == to {
+            f.write_str(&from)
+        } else {
+            write!(f, "{from} to {to}")
+        }
     }
 }
 
@@ -467,3 +473,6 @@ fn ordinal(number: u32) -> String {
         number => format!("{number}th"),
     }
 }
+
+#[cfg(test)]
+mod tests;
