@@ -130,6 +130,7 @@ impl Deliver {
                 .await;
         }
         let mut memory = reads.found(&self.tables).await.memory(&delivery.webhook_id);
+        let unreadable = memory == Memory::Unreliable;
         let now = SystemTime::now();
         let mut next = turn(&memory, &delivery.received(), &self.policy, now);
         // What was read may lack an attempt that could not be written down; but no missing write
@@ -164,6 +165,12 @@ impl Deliver {
         };
         if memory == Memory::Unreliable {
             ended.metrics.record_errors += 1;
+        }
+        // Whether its record says that it is dead could not be told at the next receive either.
+        if let Fate::Dead { pause } = ended.fate
+            && unreadable
+        {
+            ended.fate = Fate::Back(pause);
         }
         ended
     }
@@ -304,6 +311,8 @@ impl Deliver {
             Outcome::Fault(
                 Fault::Subscription | Fault::Record | Fault::NoTimeLeft | Fault::Internal,
             ) => return None,
+            // It spends no attempt, and how many there were is not known.
+            Outcome::Fault(_) if *memory == Memory::Unreliable => return None,
             Outcome::Fault(Fault::Row | Fault::Secret | Fault::CutShort | Fault::Disable)
             | Outcome::Delivered { .. }
             | Outcome::Gone

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::io::Write as _;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use aws_config::SdkConfig;
@@ -33,6 +33,9 @@ const ITEMS_PER_CALL: usize = 25;
 
 /// How often items that DynamoDB left unprocessed are written again.
 const ROUNDS: u32 = 4;
+
+/// How long a failed write casts doubt on what is read, if none succeeds meanwhile.
+const DISTRUST: Duration = Duration::from_secs(60);
 
 /// The longest pause before the second round; it doubles with every further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -77,8 +80,8 @@ pub(crate) enum Written {
 pub(crate) struct Deliveries {
     client: Client,
     table_name: String,
-    /// Whether the last write failed.
-    failing: AtomicBool,
+    /// When a write failed, unless one has succeeded since.
+    failed_at: Mutex<Option<Instant>>,
 }
 
 impl Deliveries {
@@ -86,13 +89,17 @@ impl Deliveries {
         Self {
             client: Client::new(aws),
             table_name,
-            failing: AtomicBool::new(false),
+            failed_at: Mutex::new(None),
         }
     }
 
     /// Whether what is read from the table may lack what this environment wanted to write.
     pub(crate) fn is_failing(&self) -> bool {
-        self.failing.load(Ordering::Relaxed)
+        let failed_at = *self
+            .failed_at
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        failed_at.is_some_and(|failed_at| failed_at.elapsed() < DISTRUST)
     }
 
     /// Writes down what came of a batch, until `deadline` at most, and gives what became of each.
@@ -137,7 +144,10 @@ impl Deliveries {
             tracing::error!("records.out_of_time");
         }
         let failed = written.values().any(|written| *written == Written::Failed);
-        self.failing.store(failed, Ordering::Relaxed);
+        *self
+            .failed_at
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = failed.then(Instant::now);
         written
     }
 }
@@ -213,19 +223,24 @@ async fn put(client: &Client, table_name: &str, changes: Vec<Change>) -> Vec<(St
 
 /// Adds an entry to a record that is there, or may be.
 async fn update(client: &Client, table_name: &str, change: &Change) -> Written {
-    let mut result = send_update(client, table_name, change, History::Grows).await;
+    let send = |mode| send_update(client, table_name, change, mode);
+    let unread = change.before == Memory::Unreliable && change.record.message_id.is_some();
+    let mut result = send(if unread {
+        Mode::SameRun
+    } else {
+        Mode::Overwrite
+    })
+    .await;
+    if unread && result.as_ref().is_err_and(is_condition) {
+        // There is no record, or it is of another run.
+        result = send(Mode::Overwrite).await;
+    }
     if result.as_ref().is_err_and(is_too_large) {
-        result = send_update(client, table_name, change, History::BeginsAnew).await;
+        result = send(Mode::BeginAnew).await;
     }
     match result {
         Ok(()) => Written::Done,
-        Err(error)
-            if error
-                .as_service_error()
-                .is_some_and(UpdateItemError::is_conditional_check_failed_exception) =>
-        {
-            Written::DeliveredMeanwhile
-        }
+        Err(error) if is_condition(&error) => Written::DeliveredMeanwhile,
         Err(error) => {
             let error = aws::describe(&error);
             tracing::error!(
@@ -239,11 +254,22 @@ async fn update(client: &Client, table_name: &str, change: &Change) -> Written {
     }
 }
 
+/// How a record that is there, or may be, is changed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum History {
-    Grows,
-    /// Without the earlier entries and without the body: the item would be too large.
-    BeginsAnew,
+enum Mode {
+    /// One more attempt of the run that the record is about, however many it has by now: it could
+    /// not be read.
+    SameRun,
+    /// The record is as the change says, and its history grows.
+    Overwrite,
+    /// The same without the earlier entries and without the body: the item would be too large.
+    BeginAnew,
+}
+
+fn is_condition<R>(error: &SdkError<UpdateItemError, R>) -> bool {
+    error
+        .as_service_error()
+        .is_some_and(UpdateItemError::is_conditional_check_failed_exception)
 }
 
 fn is_too_large<R>(error: &SdkError<UpdateItemError, R>) -> bool {
@@ -259,15 +285,21 @@ async fn send_update(
     client: &Client,
     table_name: &str,
     change: &Change,
-    history: History,
+    mode: Mode,
 ) -> Result<(), SdkError<UpdateItemError>> {
     let mut item = item(change);
     item.remove("webhookId");
-    if history == History::BeginsAnew {
+    if mode == Mode::BeginAnew {
         item.insert("historyCut".into(), AttributeValue::Bool(true));
         if item.remove("body").is_some() {
             item.insert("bodyOmitted".into(), AttributeValue::Bool(true));
         }
+    }
+    let mut condition = "attribute_not_exists(#state) OR #state <> :delivered";
+    if mode == Mode::SameRun {
+        condition = "#messageId = :messageId AND #state <> :delivered";
+        item.remove("startedAt");
+        item.insert("attempts".into(), AttributeValue::N("1".into()));
     }
     // What stands in the record only in some states.
     let gone: Vec<&str> = ["nextAt", "deadReason", "body", "bodyOmitted"]
@@ -278,14 +310,15 @@ async fn send_update(
         .update_item()
         .table_name(table_name)
         .key("webhookId", AttributeValue::S(change.webhook_id.clone()))
-        .condition_expression("attribute_not_exists(#state) OR #state <> :delivered")
+        .condition_expression(condition)
         .expression_attribute_values(":delivered", AttributeValue::S("delivered".into()));
     // Each name through a `#name`: some of them are reserved words.
     let mut assignments = Vec::with_capacity(item.len());
     for (name, value) in item {
-        assignments.push(match (name.as_str(), history) {
+        assignments.push(match (name.as_str(), mode) {
             ("createdAt", _) => "#createdAt = if_not_exists(#createdAt, :createdAt)".to_owned(),
-            ("history", History::Grows) => {
+            ("attempts" | "refusals", Mode::SameRun) => format!("#{name} = #{name} + :{name}"),
+            ("history", Mode::SameRun | Mode::Overwrite) => {
                 request =
                     request.expression_attribute_values(":empty", AttributeValue::L(Vec::new()));
                 "#history = list_append(if_not_exists(#history, :empty), :history)".to_owned()

@@ -1,4 +1,4 @@
-//! `UpdateExpression`: `SET` with `list_append` and `if_not_exists`, and `REMOVE`.
+//! `UpdateExpression`: `SET` with `list_append`, `if_not_exists` and sums, and `REMOVE`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -76,6 +76,10 @@ fn operand(source: &str, item: &Item, input: &Value) -> Result<Value, Reply> {
             None => operand(otherwise, item, input),
         };
     }
+    if let Some((first, second)) = source.split_once('+') {
+        let sum = number(first, item, input)? + number(second, item, input)?;
+        return Ok(json!({"N": sum.to_string()}));
+    }
     if source.trim().starts_with(':') {
         return value(source, input).cloned();
     }
@@ -84,6 +88,14 @@ fn operand(source: &str, item: &Item, input: &Value) -> Result<Value, Reply> {
         Reply::invalid(
             "The provided expression refers to an attribute that does not exist in the item",
         )
+    })
+}
+
+fn number(source: &str, item: &Item, input: &Value) -> Result<i64, Reply> {
+    let number = operand(source, item, input)?;
+    let number = number["N"].as_str().and_then(|digits| digits.parse().ok());
+    number.ok_or_else(|| {
+        Reply::invalid("An operand in the update expression has an incorrect data type: +")
     })
 }
 
