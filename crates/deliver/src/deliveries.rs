@@ -231,8 +231,12 @@ async fn update(client: &Client, table_name: &str, change: &Change) -> Written {
         Mode::Overwrite
     })
     .await;
-    if unread && result.as_ref().is_err_and(is_condition) {
-        // There is no record, or it is of another run.
+    if unread
+        && result
+            .as_ref()
+            .is_err_and(|error| is_condition(error) || is_invalid(error))
+    {
+        // There is no record, it is of another run, or it is broken.
         result = send(Mode::Overwrite).await;
     }
     if result.as_ref().is_err_and(is_too_large) {
@@ -272,13 +276,15 @@ fn is_condition<R>(error: &SdkError<UpdateItemError, R>) -> bool {
         .is_some_and(UpdateItemError::is_conditional_check_failed_exception)
 }
 
+fn is_invalid<R>(error: &SdkError<UpdateItemError, R>) -> bool {
+    error.code() == Some("ValidationException")
+}
+
 fn is_too_large<R>(error: &SdkError<UpdateItemError, R>) -> bool {
-    error.as_service_error().is_some_and(|error| {
-        error.code() == Some("ValidationException")
-            && error
-                .message()
-                .is_some_and(|message| message.contains("exceeded the maximum allowed size"))
-    })
+    is_invalid(error)
+        && error
+            .message()
+            .is_some_and(|message| message.contains("exceeded the maximum allowed size"))
 }
 
 async fn send_update(
