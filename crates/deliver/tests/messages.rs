@@ -1,5 +1,7 @@
-//! A batch as Lambda hands it over, with whatever can be in it. One record never harms another,
+//! A batch as Lambda hands it over, with whatever can be in its messages. One never harms another,
 //! and nothing is deleted that was not delivered.
+
+use std::collections::BTreeSet;
 
 use e2e::receiver::{Answer, Receiver};
 use e2e::runtime::Ending;
@@ -25,11 +27,11 @@ async fn stage() -> (Stage, Receiver) {
 }
 
 fn well(number: usize) -> Record {
-    Record::new(number, &Job::for_subscriber("well").text())
+    Record::of_event(number, "well")
 }
 
 fn failing(number: usize) -> Record {
-    Record::new(number, &Job::for_subscriber("failing").text())
+    Record::of_event(number, "failing")
 }
 
 #[tokio::test]
@@ -45,7 +47,7 @@ async fn a_response_is_these_bytes() {
         r#"{"batchItemFailures":[{"itemIdentifier":"m1"},{"itemIdentifier":"m3"}]}"#
     );
 
-    let batch = stage.deliver(&deliver, &[well(1)]).await;
+    let batch = stage.deliver(&deliver, &[well(4)]).await;
     assert_eq!(batch.response, r#"{"batchItemFailures":[]}"#);
 }
 
@@ -181,7 +183,7 @@ async fn a_message_that_is_no_job_is_neither_sent_nor_deleted_and_harms_no_other
             .enumerate()
             .map(|(n, body)| Record::new(n, "").with("body", body.clone()))
             .collect();
-        records.insert(chunk.len() / 2, well(100));
+        records.insert(chunk.len() / 2, well(100 + n));
 
         let batch = stage.deliver(&deliver, &records).await;
 
@@ -202,10 +204,11 @@ async fn a_message_that_is_no_job_is_neither_sent_nor_deleted_and_harms_no_other
 }
 
 #[tokio::test]
-async fn what_is_new_or_null_in_a_record_or_job_is_passed_over() {
+async fn what_is_new_or_null_in_a_message_or_job_is_passed_over() {
     let (stage, receiver) = stage().await;
     let deliver = stage.start(DELIVER).await;
-    let job = Job::for_subscriber("well").text();
+    let job = |n: usize| Job::for_subscriber("well").with_event_id(&format!("e{n}"));
+    let text = |n: usize| job(n).text();
     let records = [
         well(0).with("newField", json!({"z": 1})),
         well(1).with(
@@ -218,49 +221,59 @@ async fn what_is_new_or_null_in_a_record_or_job_is_passed_over() {
             .with("eventSource", json!(7)),
         Record::new(
             4,
-            &job.replacen('{', r#"{"addedLater":{"a":[1]},"version":1,"#, 1),
+            &text(4).replacen('{', r#"{"addedLater":{"a":[1]},"version":1,"#, 1),
         ),
-        Record::new(5, &format!("  {job}\n")),
-        Record::new(6, &job.replace(r#""msg_"#, r#""\u006dsg_"#)),
+        Record::new(5, &format!("  {}\n", text(5))),
+        Record::new(6, &text(6).replace(r#""msg_"#, r#""\u006dsg_"#)),
     ];
 
     let batch = stage.deliver(&deliver, &records).await;
 
     assert_eq!(batch.response, failures(&NONE));
-    assert_eq!(receiver.requests().len(), records.len());
-    for request in receiver.requests() {
-        let id = Job::for_subscriber("well").webhook_id();
-        assert_eq!(request.header("webhook-id"), Some(id.as_str()));
+    let requests = receiver.requests();
+    let ids: BTreeSet<Option<&str>> = requests.iter().map(|r| r.header("webhook-id")).collect();
+    let expected: Vec<String> = (0..7).map(|n| job(n).webhook_id()).collect();
+    assert_eq!(ids, expected.iter().map(|id| Some(id.as_str())).collect());
+    assert_eq!(requests.len(), records.len());
+    for request in &requests {
         assert_eq!(request.text(), Job::for_subscriber("well").body);
     }
 }
 
 #[tokio::test]
-async fn a_record_without_a_usable_receive_count_starts_the_schedule() {
+async fn a_message_without_a_usable_receive_count_is_at_its_first_receive() {
+    // How often a message was received only counts for our own faults.
     let (stage, _receiver) = stage().await;
+    stage.subscribe("broken", "");
     let deliver = stage.start(DELIVER).await;
-    let records = [
-        failing(0).without("attributes"),
-        failing(1).with("attributes", Value::Null),
-        failing(2).with("attributes", json!({})),
-        failing(3).with("attributes", json!({"ApproximateReceiveCount": null})),
-        failing(4).with("attributes", json!({"ApproximateReceiveCount": ""})),
-        failing(5).with("attributes", json!({"ApproximateReceiveCount": "-1"})),
-        failing(6).with("attributes", json!({"ApproximateReceiveCount": "many"})),
-        failing(7).with("attributes", json!([])),
-    ];
+    for (subscriber_id, delay) in [("failing", 30..=60), ("broken", 3..=5)] {
+        let message = |n| Record::of_event(n, subscriber_id);
+        let count = |n, count: Value| {
+            message(n).with("attributes", json!({"ApproximateReceiveCount": count}))
+        };
+        let records = [
+            message(0).without("attributes"),
+            message(1).with("attributes", Value::Null),
+            message(2).with("attributes", json!({})),
+            count(3, Value::Null),
+            count(4, json!("")),
+            count(5, json!("-1")),
+            count(6, json!("many")),
+            message(7).with("attributes", json!([])),
+        ];
 
-    let batch = stage.deliver(&deliver, &records).await;
+        let batch = stage.deliver(&deliver, &records).await;
 
-    let ids: Vec<String> = (0..8).map(|n| format!("m{n}")).collect();
-    assert_eq!(batch.response, failures(&ids));
-    for n in 0..8 {
-        batch.assert_delay(n, 30..=60);
+        let ids: Vec<String> = (0..8).map(|n| format!("m{n}")).collect();
+        assert_eq!(batch.response, failures(&ids));
+        for n in 0..8 {
+            batch.assert_delay(n, delay.clone());
+        }
     }
 }
 
 #[tokio::test]
-async fn a_failed_record_that_cannot_be_reported_fails_the_invocation() {
+async fn a_failed_message_that_cannot_be_reported_fails_the_invocation() {
     for record in [
         failing(0).without("messageId"),
         failing(0).with("messageId", json!("")),
@@ -279,7 +292,7 @@ async fn a_failed_record_that_cannot_be_reported_fails_the_invocation() {
 }
 
 #[tokio::test]
-async fn a_delivered_record_needs_no_message_id() {
+async fn a_delivered_message_needs_no_message_id() {
     let (stage, receiver) = stage().await;
     let deliver = stage.start(DELIVER).await;
     let records = [
@@ -307,16 +320,34 @@ async fn an_id_is_reported_once() {
 }
 
 #[tokio::test]
-async fn one_of_two_copies_that_failed_keeps_the_message() {
-    let receiver = Receiver::sequence(vec![Answer::status(204), Answer::status(500)]).await;
-    let stage = Stage::for_deliver().await;
-    stage.subscribe("kasse-nord", &receiver.url("/"));
+async fn copies_in_one_batch_are_sent_once_and_share_what_comes_of_it() {
+    let (stage, receiver) = stage().await;
     let deliver = stage.start(DELIVER).await;
-    let record = Record::new(0, &Job::for_subscriber("kasse-nord").text());
+    // Two of the same message each, and one of another.
+    let copies = |of: fn(usize) -> Record| {
+        let copy = of(0);
+        [
+            copy.clone(),
+            copy.clone(),
+            copy.with_message_id("m1")
+                .with("receiptHandle", json!("rh1")),
+        ]
+    };
 
-    let batch = stage.deliver(&deliver, &[record.clone(), record]).await;
+    let delivered = stage.deliver(&deliver, &copies(well)).await;
+    let failed = stage.deliver(&deliver, &copies(failing)).await;
 
-    assert_eq!(batch.response, failures(&["m0"]));
+    assert_eq!(delivered.response, failures(&NONE));
+    assert_eq!(receiver.requests_to("/well").len(), 1);
+    assert_eq!(failed.response, failures(&["m0", "m1"]));
+    assert_eq!(receiver.requests_to("/failing").len(), 1);
+    let delays: Vec<i64> = failed
+        .visibilities
+        .iter()
+        .map(|(_, seconds)| *seconds)
+        .collect();
+    assert!((30..=60).contains(&delays[0]), "{delays:?}");
+    assert_eq!(delays, [delays[0]; 3]);
 }
 
 #[tokio::test]
@@ -335,7 +366,7 @@ async fn an_id_with_any_characters_is_reported_as_it_came() {
 }
 
 #[tokio::test]
-async fn ten_large_records_are_sent_whole_and_cost_little_more_than_themselves() {
+async fn ten_large_messages_are_sent_whole_and_cost_little_more_than_themselves() {
     let (stage, receiver) = stage().await;
     let deliver = stage.start(DELIVER).await;
     stage.deliver(&deliver, &[well(0)]).await;
@@ -345,7 +376,9 @@ async fn ten_large_records_are_sent_whole_and_cost_little_more_than_themselves()
         "é".repeat(300 * 1024)
     );
     let before = deliver.peak_memory_kib();
-    let records: Vec<Record> = (0..10).map(|n| Record::new(n, &job.text())).collect();
+    let records: Vec<Record> = (1..11)
+        .map(|n| Record::new(n, &job.clone().with_event_id(&format!("e{n}")).text()))
+        .collect();
 
     let batch = stage.deliver(&deliver, &records).await;
 
@@ -357,7 +390,7 @@ async fn ten_large_records_are_sent_whole_and_cost_little_more_than_themselves()
         let length = job.body.len().to_string();
         assert_eq!(request.header("content-length"), Some(length.as_str()));
     }
-    // The event itself has 6 MB: once as it came, once as records.
+    // The event itself has 6 MB: once as it came, once as messages.
     let grown = deliver.peak_memory_kib() - before;
     assert!(grown < 32 * 1024, "{grown} KiB");
 }
