@@ -4,8 +4,10 @@
 use std::ops::RangeInclusive;
 use std::time::{Duration, SystemTime};
 
+use e2e::fake_aws::Reply;
 use e2e::http1::obsolete_dates;
-use e2e::receiver::Answer;
+use e2e::receiver::{Answer, Receiver};
+use e2e::sqs_event::Record;
 use e2e::stage::Stage;
 
 const DELIVER: &str = env!("CARGO_BIN_EXE_deliver");
@@ -263,8 +265,7 @@ async fn a_receiver_that_asks_for_less_than_the_schedule_does_not_hurry_it() {
 
 #[tokio::test]
 async fn the_delay_grows_with_each_attempt_and_the_last_one_has_none() {
-    let schedule: [(u32, RangeInclusive<i64>); 15] = [
-        (0, 30..=60),
+    let schedule: [(u32, RangeInclusive<i64>); 14] = [
         (1, 30..=60),
         (2, 90..=180),
         (3, 270..=540),
@@ -274,25 +275,59 @@ async fn the_delay_grows_with_each_attempt_and_the_last_one_has_none() {
         (7, 10_800..=21_600),
         // Visible at once, so that SQS moves it to the dead-letter queue.
         (8, 0..=0),
-        // Beyond the last attempt SQS should have moved it; no loop without a pause.
-        (9, 10_800..=21_600),
-        (31, 10_800..=21_600),
-        (32, 10_800..=21_600),
-        (64, 10_800..=21_600),
-        (1000, 10_800..=21_600),
-        (u32::MAX, 10_800..=21_600),
+        // As after a deployment of a policy with fewer attempts.
+        (9, 0..=0),
+        (31, 0..=0),
+        (32, 0..=0),
+        (64, 0..=0),
+        (1000, 0..=0),
+        (u32::MAX, 0..=0),
     ];
     for answer in [Answer::status(500), Answer::nothing().then_close()] {
         let stage = Stage::for_deliver().await;
-        let trials = schedule.iter().map(|(count, _)| (*count, answer.clone()));
+        let trials = schedule.iter().map(|(n, _)| (*n, answer.clone()));
 
         let delays = delays(&stage, trials.collect()).await;
 
-        for ((count, range), delay) in schedule.iter().zip(delays) {
-            let delay = delay.unwrap_or_else(|| panic!("no visibility at attempt {count}"));
-            assert!(range.contains(&delay), "attempt {count}: {delay}");
+        for ((attempt, range), delay) in schedule.iter().zip(delays) {
+            let delay = delay.unwrap_or_else(|| panic!("no visibility at attempt {attempt}"));
+            assert!(range.contains(&delay), "attempt {attempt}: {delay}");
         }
     }
+}
+
+/// As long as the record does not say that it is over, each further receive is another attempt.
+#[tokio::test]
+async fn a_last_attempt_that_cannot_be_written_down_makes_no_loop_without_a_pause() {
+    let stage = Stage::for_deliver().await;
+    let refused = Reply::error(400, "AccessDeniedException");
+    stage.aws.always("UpdateItem", refused);
+    let trials = [8, 9, 32, 1000, u32::MAX].map(|n| (n, Answer::status(500)));
+
+    let delays = delays(&stage, trials.to_vec()).await;
+
+    assert_eq!(delays, [Some(21_600); 5]);
+}
+
+#[tokio::test]
+async fn the_schedule_begins_with_the_first_attempt_however_often_the_message_was_received() {
+    let receiver = Receiver::always(Answer::status(500)).await;
+    let stage = Stage::for_deliver().await;
+    stage.subscribe("kasse-nord", &receiver.url("/"));
+    let deliver = stage.start(DELIVER).await;
+    let counts = [0, 1, 2, 8, 9, 31, 32, 64, 1000, u32::MAX];
+    let records: Vec<Record> = counts
+        .iter()
+        .enumerate()
+        .map(|(n, count)| Record::of_event(n, "kasse-nord").received(count))
+        .collect();
+
+    let batch = stage.deliver(&deliver, &records).await;
+
+    for n in 0..counts.len() {
+        batch.assert_delay(n, FIRST_DELAY);
+    }
+    assert_eq!(receiver.requests().len(), counts.len());
 }
 
 #[tokio::test]
