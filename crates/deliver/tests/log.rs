@@ -20,55 +20,38 @@ async fn each_attempt_has_one_line_that_says_what_came_of_it() {
     .await;
     let stage = Stage::for_deliver().await;
     let null = Value::Null;
+    let blocked = "ftp://127.0.0.1/".to_owned();
     let cases = [
-        // Url, attempt, then of the line: outcome, status, delaySeconds, exhausted.
-        (
-            receiver.url("/0"),
-            1,
-            "delivered",
-            json!(204),
-            Some(null.clone()),
-            false,
-        ),
-        (receiver.url("/1"), 3, "retry", json!(503), None, false),
-        (
-            receiver.url("/2"),
-            1,
-            "gone",
-            json!(410),
-            Some(null.clone()),
-            false,
-        ),
+        // Url, attempt, then of the line: outcome, status, deadReason, whether it comes back.
+        (receiver.url("/0"), 1, "delivered", json!(204), None, false),
+        (receiver.url("/1"), 3, "retry", json!(503), None, true),
+        (receiver.url("/2"), 1, "gone", json!(410), None, false),
         (
             receiver.url("/3"),
             8,
-            "retry",
+            "dead",
             json!(500),
-            Some(null.clone()),
-            true,
-        ),
-        (receiver.url("/4"), 1, "retry", null.clone(), None, false),
-        (
-            "ftp://127.0.0.1/".to_owned(),
-            1,
-            "blocked",
-            null.clone(),
-            None,
+            Some("attempts"),
             false,
         ),
+        (receiver.url("/4"), 1, "retry", null.clone(), None, true),
+        (blocked, 2, "blocked", null.clone(), None, true),
     ];
     let mut records = Vec::new();
-    for (n, (url, count, ..)) in cases.iter().enumerate() {
+    for (n, (url, attempt, ..)) in cases.iter().enumerate() {
         let name = format!("s{n}");
         stage.subscribe(&name, url);
-        records.push(Record::new(n, &Job::for_subscriber(&name).text()).received(count));
+        let job = Job::for_subscriber(&name);
+        stage.put_earlier_attempts(&job, &format!("m{n}"), attempt - 1);
+        records.push(Record::new(n, &job.text()).received(attempt));
     }
     let deliver = stage.start(DELIVER).await;
 
     let batch = stage.deliver(&deliver, &records).await;
 
     let lines = deliver.stop().await;
-    for (n, (_, attempt, outcome, status, delay, exhausted)) in cases.into_iter().enumerate() {
+    for (n, (_, attempt, outcome, status, dead_reason, comes_back)) in cases.into_iter().enumerate()
+    {
         let name = format!("s{n}");
         let attempts: Vec<Value> = lines
             .iter()
@@ -79,8 +62,16 @@ async fn each_attempt_has_one_line_that_says_what_came_of_it() {
             panic!("{name}: {lines:#?}");
         };
         let job = Job::for_subscriber(&name);
-        // What was not said is what was sent to SQS.
-        let delay = delay.unwrap_or_else(|| json!(batch.delay(n).unwrap()));
+        // What is said is what was sent to SQS and written down.
+        let (delay, next_at) = if comes_back {
+            let record = stage.record_of(&job);
+            (
+                json!(batch.delay(n).unwrap()),
+                record["nextAt"]["S"].clone(),
+            )
+        } else {
+            (null.clone(), null.clone())
+        };
         for (field, value) in [
             ("webhookId", json!(job.webhook_id())),
             ("eventId", json!(job.event_id)),
@@ -89,8 +80,9 @@ async fn each_attempt_has_one_line_that_says_what_came_of_it() {
             ("attempt", json!(attempt)),
             ("outcome", json!(outcome)),
             ("status", status),
+            ("deadReason", json!(dead_reason)),
             ("delaySeconds", delay),
-            ("exhausted", json!(exhausted)),
+            ("nextAt", next_at),
         ] {
             assert_eq!(line[field], value, "{field}: {line}");
         }
