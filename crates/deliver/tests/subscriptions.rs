@@ -1,24 +1,28 @@
 //! The subscriptions table at delivery: it is asked once per batch, and a row that could not be
 //! read is never taken for a row that is gone.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use e2e::fake_aws::Reply;
 use e2e::receiver::{Answer, Receiver};
 use e2e::sqs_event::{Job, Record};
-use e2e::stage::{Stage, TABLE_NAME, failures, side_by_side};
+use e2e::stage::{DELIVERIES_TABLE, Stage, TABLE_NAME, failures, side_by_side};
 use serde_json::{Value, json};
 
 const DELIVER: &str = env!("CARGO_BIN_EXE_deliver");
 
 const NONE: [&str; 0] = [];
 
+/// The delay after the first fault of ours: five seconds, half of it random.
+const FAULT_DELAY: RangeInclusive<i64> = 3..=5;
+
 async fn subscribers(receiver: &Receiver, names: &[&str]) -> (Stage, Vec<Record>) {
     let stage = Stage::for_deliver().await;
     let mut records = Vec::new();
     for (n, name) in names.iter().enumerate() {
         stage.subscribe(name, &receiver.url(&format!("/{name}")));
-        records.push(Record::new(n, &Job::for_subscriber(name).text()));
+        records.push(Record::of_event(n, name));
     }
     (stage, records)
 }
@@ -27,23 +31,30 @@ fn key(event_type: &str, subscriber_id: &str) -> Value {
     json!({"eventType": {"S": event_type}, "subscriberId": {"S": subscriber_id}})
 }
 
-fn keys_of(call: &Value) -> Vec<Value> {
-    let keys = call.pointer(&format!("/RequestItems/{TABLE_NAME}/Keys"));
+/// The key of the delivery record of an event to a subscriber.
+fn record_key(event: usize, subscriber_id: &str) -> Value {
+    json!({"webhookId": {"S": format!("msg_e{event}_{subscriber_id}")}})
+}
+
+fn keys_of(call: &Value, table: &str) -> Vec<Value> {
+    let keys = call.pointer(&format!("/RequestItems/{table}/Keys"));
     let mut keys = keys.and_then(Value::as_array).cloned().unwrap_or_default();
     keys.sort_by_key(Value::to_string);
     keys
 }
 
 #[tokio::test]
-async fn each_row_of_a_batch_is_asked_for_once_in_one_call() {
+async fn each_row_and_record_of_a_batch_is_asked_for_once_in_one_call() {
     let receiver = Receiver::always(Answer::status(204)).await;
     let (stage, mut records) = subscribers(&receiver, &["a", "b", "a", "a"]).await;
     stage
         .aws
         .put_subscription("OrderRefunded", "a", &receiver.url("/refunds"));
-    let mut refund = Job::for_subscriber("a");
+    let mut refund = Job::for_subscriber("a").with_event_id("e4");
     refund.event_type = "OrderRefunded".into();
     records.push(Record::new(4, &refund.text()));
+    // Once more the first one.
+    records.push(records[0].clone());
     let deliver = stage.start(DELIVER).await;
 
     let batch = stage.deliver(&deliver, &records).await;
@@ -52,18 +63,24 @@ async fn each_row_of_a_batch_is_asked_for_once_in_one_call() {
     let calls = stage.aws.calls("BatchGetItem");
     assert_eq!(calls.len(), 1);
     assert_eq!(
-        keys_of(&calls[0]),
+        keys_of(&calls[0], TABLE_NAME),
         [
             key("OrderPaid", "a"),
             key("OrderPaid", "b"),
             key("OrderRefunded", "a")
         ]
     );
-    let request = &calls[0]["RequestItems"][TABLE_NAME];
     assert_eq!(
-        request["ConsistentRead"], true,
-        "a row that is younger than the event is there: {request}"
+        keys_of(&calls[0], DELIVERIES_TABLE),
+        [(0, "a"), (1, "b"), (2, "a"), (3, "a"), (4, "a")].map(|(n, name)| record_key(n, name))
     );
+    for table in [TABLE_NAME, DELIVERIES_TABLE] {
+        let request = &calls[0]["RequestItems"][table];
+        assert_eq!(
+            request["ConsistentRead"], true,
+            "a row that is younger than the event is there: {request}"
+        );
+    }
     assert_eq!(receiver.requests_to("/a").len(), 3);
     assert_eq!(receiver.requests_to("/b").len(), 1);
     assert_eq!(receiver.requests_to("/refunds").len(), 1);
@@ -77,9 +94,13 @@ async fn a_row_is_asked_for_again_with_every_batch() {
 
     stage.deliver(&deliver, &records).await;
     stage.aws.delete_row("OrderPaid", "a");
-    stage.deliver(&deliver, &records).await;
+    let batch = stage.deliver(&deliver, &[Record::of_event(1, "a")]).await;
 
+    assert_eq!(batch.response, failures(&NONE));
     assert_eq!(receiver.requests().len(), 1);
+    deliver
+        .line_with(&["delivery.dropped", r#""messageId":"m1""#])
+        .await;
 }
 
 #[tokio::test]
@@ -90,8 +111,11 @@ async fn keys_left_unprocessed_are_asked_for_again() {
     stage.aws.next(
         "BatchGetItem",
         [Reply::Output(json!({
-            "Responses": {TABLE_NAME: [row_of_b]},
-            "UnprocessedKeys": {TABLE_NAME: {"Keys": [key("OrderPaid", "a"), key("OrderPaid", "c")]}},
+            "Responses": {TABLE_NAME: [row_of_b], DELIVERIES_TABLE: []},
+            "UnprocessedKeys": {
+                TABLE_NAME: {"Keys": [key("OrderPaid", "a"), key("OrderPaid", "c")]},
+                DELIVERIES_TABLE: {"Keys": [record_key(1, "b")]},
+            },
         }))],
     );
     let deliver = stage.start(DELIVER).await;
@@ -103,9 +127,10 @@ async fn keys_left_unprocessed_are_asked_for_again() {
     let calls = stage.aws.calls("BatchGetItem");
     assert_eq!(calls.len(), 2);
     assert_eq!(
-        keys_of(&calls[1]),
+        keys_of(&calls[1], TABLE_NAME),
         [key("OrderPaid", "a"), key("OrderPaid", "c")]
     );
+    assert_eq!(keys_of(&calls[1], DELIVERIES_TABLE), [record_key(1, "b")]);
 }
 
 #[tokio::test]
@@ -114,14 +139,14 @@ async fn a_row_that_is_never_processed_keeps_its_delivery_and_spares_the_others(
     let (stage, records) = subscribers(&receiver, &["a", "stuck", "c"]).await;
     let rows = ["a", "c"].map(|name| stage.aws.row("OrderPaid", name).unwrap());
     stage.aws.rule("BatchGetItem", move |input| {
-        let keys = keys_of(input);
+        let keys = keys_of(input, TABLE_NAME);
         let rows = if keys.len() > 1 {
             json!(rows)
         } else {
             json!([])
         };
         Reply::Output(json!({
-            "Responses": {TABLE_NAME: rows},
+            "Responses": {TABLE_NAME: rows, DELIVERIES_TABLE: []},
             "UnprocessedKeys": {TABLE_NAME: {"Keys": [key("OrderPaid", "stuck")]}},
         }))
     });
@@ -130,7 +155,7 @@ async fn a_row_that_is_never_processed_keeps_its_delivery_and_spares_the_others(
     let batch = stage.deliver(&deliver, &records).await;
 
     assert_eq!(batch.response, failures(&["m1"]));
-    batch.assert_delay(1, 30..=60);
+    batch.assert_delay(1, FAULT_DELAY);
     assert_eq!(receiver.requests().len(), 2);
     assert_eq!(receiver.requests_to("/stuck").len(), 0);
 }
@@ -155,10 +180,10 @@ async fn while_the_table_cannot_be_read_everything_is_kept_and_nothing_sent() {
 
         assert_eq!(batch.response, failures(&["m0", "m1", "m2"]), "{reply:?}");
         for n in 0..3 {
-            batch.assert_delay(n, 30..=60);
+            batch.assert_delay(n, FAULT_DELAY);
         }
         assert_eq!(receiver.connections(), 0);
-        deliver.line_with(&["ERROR"]).await;
+        deliver.line_with(&["ERROR", "tables.unreadable"]).await;
     })
     .await;
 }
@@ -186,12 +211,10 @@ async fn an_answer_that_does_not_speak_of_the_table_proves_no_row_gone() {
         let ids: Vec<String> = (0..10).map(|n| format!("m{n}")).collect();
         assert_eq!(batch.response, failures(&ids), "{output}");
         for n in 0..10 {
-            batch.assert_delay(n, 30..=60);
+            batch.assert_delay(n, FAULT_DELAY);
         }
         assert_eq!(receiver.connections(), 0, "{output}");
-        deliver
-            .line_with(&["ERROR", "subscriptions.unreadable"])
-            .await;
+        deliver.line_with(&["ERROR", "tables.unreadable"]).await;
         let lines = deliver.stop().await;
         let dropped = lines.iter().filter(|line| line.contains("dropped"));
         assert_eq!(dropped.count(), 0, "{output}: {lines:#?}");
@@ -221,7 +244,7 @@ async fn a_url_longer_than_2048_bytes_is_a_broken_row() {
     assert_eq!(receiver.requests().len(), 1);
     let lines = deliver.stop().await;
     for n in [1, 2] {
-        batch.assert_delay(n, 30..=60);
+        batch.assert_delay(n, FAULT_DELAY);
         let name = format!("s{n}");
         assert!(stage.is_enabled(&name));
         let of_it: Vec<&String> = lines.iter().filter(|line| line.contains(&name)).collect();
