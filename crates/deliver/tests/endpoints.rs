@@ -172,13 +172,14 @@ async fn an_attempt_goes_where_the_subscription_points_now() {
     let receiver = Receiver::always(Answer::status(500)).await;
     let stage = Stage::for_deliver().await;
     let deliver = stage.start(DELIVER).await;
+    let mut job = Job::for_subscriber("kasse-nord");
+    job.url = receiver.url("/of-the-job");
     for (n, path) in ["/v1", "/v2"].iter().enumerate() {
         stage.subscribe("kasse-nord", &receiver.url(path));
-        let mut job = Job::for_subscriber("kasse-nord");
-        job.url = receiver.url("/of-the-job");
         stage
             .deliver(&deliver, &[Record::new(0, &job.text()).received(n + 1)])
             .await;
+        stage.make_due(&job);
     }
     let targets: Vec<String> = receiver
         .requests()

@@ -56,10 +56,17 @@ async fn the_connections_to_ever_more_partners_are_kept_up_to_a_bound_and_all_ar
         assert_eq!(receiver.requests().len(), 1);
     }
     // It goes on, for partners old and new.
-    for batch in [&records[..10], &records[240..]] {
-        let batch = stage.deliver(&deliver, batch).await;
+    for partners in [0..10, 240..250] {
+        let records: Vec<Record> = partners
+            .clone()
+            .map(|n| Record::of_event(n, &format!("s{n}")))
+            .collect();
+        let batch = stage.deliver(&deliver, &records).await;
         assert_eq!(batch.response, failures(&NONE));
         assert!(deliver.open_files() <= KEPT + OTHERS);
+        for receiver in &receivers[partners] {
+            assert_eq!(receiver.requests().len(), 2);
+        }
     }
 }
 
@@ -150,7 +157,7 @@ async fn a_connection_that_died_before_its_first_use_costs_the_partner_nothing()
         answer(&mut fresh, 204).await;
         [second, third]
     });
-    let batch = stage.deliver(&deliver, &records[..1]).await;
+    let batch = stage.deliver(&deliver, &[Record::of_event(2, "s0")]).await;
     assert_eq!(batch.response, failures(&NONE));
     assert_eq!(batch.visibilities, []);
     let [second, third] = requests.await.unwrap();
@@ -172,7 +179,6 @@ async fn a_connection_whose_request_is_answered_before_it_is_taken_is_closed() {
         body: format!(r#"{{"data":"{}"}}"#, "x".repeat(12_000_000)),
         ..Job::for_subscriber("s0")
     };
-    let record = Record::new(0, &job.text());
     let deliver = stage.start(DELIVER).await;
     tokio::spawn(async move {
         let mut clients = Vec::new();
@@ -185,8 +191,10 @@ async fn a_connection_whose_request_is_answered_before_it_is_taken_is_closed() {
     });
 
     let mut open_files = Vec::new();
-    for _ in 0..4 {
-        let batch = stage.deliver(&deliver, std::slice::from_ref(&record)).await;
+    for n in 0..4 {
+        let job = job.clone().with_event_id(&format!("e{n}"));
+        let record = Record::new(n, &job.text());
+        let batch = stage.deliver(&deliver, &[record]).await;
         assert_eq!(batch.response, failures(&NONE));
         open_files.push(deliver.open_files());
     }

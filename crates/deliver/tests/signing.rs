@@ -7,7 +7,7 @@ use e2e::receiver::{Answer, Receiver};
 use e2e::signature::{assert_signed, secret_for, v1};
 use e2e::sqs_event::{Job, Record};
 use e2e::stage::{Stage, failures};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const DELIVER: &str = env!("CARGO_BIN_EXE_deliver");
 
@@ -148,12 +148,19 @@ async fn every_attempt_has_the_same_id_and_bytes_and_a_timestamp_of_its_own() {
     let stage = Stage::for_deliver().await;
     stage.subscribe("kasse-nord", &receiver.url("/"));
     let deliver = stage.start(DELIVER).await;
-    let text = Job::for_subscriber("kasse-nord").text();
+    let job = Job::for_subscriber("kasse-nord");
+    let text = job.text();
     // A repetition, a message handed out twice, and a redrive: a new message whose count starts
     // again or goes on.
     let receives = [(0, 1), (0, 2), (0, 2), (1, 1), (2, 9)];
     let mut timestamp = 0;
     for (n, (message, count)) in receives.into_iter().enumerate() {
+        if n > 0 {
+            stage.make_due(&job);
+        }
+        if message > 0 {
+            stage.edit_record(&job, &json!({"state": {"S": "dead"}}));
+        }
         if n == 1 {
             // The next second, so that a timestamp that was kept would show.
             tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
@@ -187,19 +194,22 @@ async fn an_event_type_of_any_characters_reaches_the_payload_and_no_header() {
     let stage = Stage::for_deliver().await;
     let deliver = stage.start(DELIVER).await;
     let long = "x".repeat(300);
-    for event_type in [
+    for (n, event_type) in [
         "order\r\nX-Injected: 1",
         "заказ",
         "a b/c",
         " lead",
         "\u{7f}\u{0}",
         &long,
-    ] {
+    ]
+    .into_iter()
+    .enumerate()
+    {
         stage.subscribe("kasse-nord", &receiver.url("/"));
         stage
             .aws
             .put_subscription(event_type, "kasse-nord", &receiver.url("/"));
-        let mut job = Job::for_subscriber("kasse-nord");
+        let mut job = Job::for_subscriber("kasse-nord").with_event_id(&format!("e{n}"));
         job.event_type = event_type.to_owned();
         job.body = e2e::bridge_event::payload(event_type, "{}");
 

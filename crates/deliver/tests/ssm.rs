@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use e2e::fake_aws::Reply;
 use e2e::receiver::{Answer, Receiver};
 use e2e::signature::{assert_signed, secret_for};
-use e2e::sqs_event::{Job, Record};
+use e2e::sqs_event::Record;
 use e2e::stage::{Stage, failures, parameter_name, side_by_side, subscribers};
 use serde_json::{Value, json};
 
@@ -18,11 +18,14 @@ const NONE: [&str; 0] = [];
 #[tokio::test]
 async fn decryption_is_asked_for_once_per_batch_and_the_answer_is_kept() {
     let receiver = Receiver::always(Answer::status(204)).await;
-    let (stage, mut records) = subscribers(&receiver, &["a", "b", "c"]).await;
-    records.push(Record::new(3, &Job::for_subscriber("a").text()));
+    let (stage, _) = subscribers(&receiver, &["a", "b", "c"]).await;
     let deliver = stage.start(DELIVER).await;
 
-    for _ in 0..3 {
+    for batch in 0..3 {
+        let names = ["a", "b", "c", "a"].iter().enumerate();
+        let records: Vec<Record> = names
+            .map(|(n, name)| Record::of_event(4 * batch + n, name))
+            .collect();
         let batch = stage.deliver(&deliver, &records).await;
         assert_eq!(batch.response, failures(&NONE));
     }
@@ -45,6 +48,7 @@ async fn decryption_is_asked_for_once_per_batch_and_the_answer_is_kept() {
         .collect();
     let expected = ["a", "b", "c"].map(parameter_name);
     assert_eq!(names, expected.iter().map(String::as_str).collect());
+    assert_eq!(receiver.requests().len(), 12);
     for request in receiver.requests() {
         assert_signed(&request, &[&secret_for(&request.target[1..])]);
     }
@@ -74,7 +78,7 @@ async fn one_secret_that_may_not_be_read_harms_no_other() {
         let batch = stage.deliver(&deliver, &records).await;
 
         assert_eq!(batch.response, failures(&["m1"]), "{code}");
-        batch.assert_delay(1, 30..=60);
+        batch.assert_delay(1, 3..=5);
         assert!(stage.is_enabled("locked"));
         let targets: BTreeSet<String> = receiver
             .requests()
@@ -109,7 +113,7 @@ async fn nothing_is_sent_and_nothing_lost_while_ssm_cannot_be_asked() {
         for n in 0..10 {
             let name = names[n % 3];
             stage.subscribe(name, &receiver.url("/"));
-            records.push(Record::new(n, &Job::for_subscriber(name).text()));
+            records.push(Record::of_event(n, name));
         }
         let deliver = stage.start(DELIVER).await;
 
@@ -118,7 +122,7 @@ async fn nothing_is_sent_and_nothing_lost_while_ssm_cannot_be_asked() {
         let ids: Vec<String> = (0..10).map(|n| format!("m{n}")).collect();
         assert_eq!(batch.response, failures(&ids), "{reply:?}");
         for n in 0..10 {
-            batch.assert_delay(n, 30..=60);
+            batch.assert_delay(n, 3..=5);
         }
         assert_eq!(receiver.connections(), 0);
         assert!(names.iter().all(|name| stage.is_enabled(name)));
@@ -153,7 +157,9 @@ async fn a_secret_that_is_known_goes_on_while_another_cannot_be_read() {
     let (stage, records) = subscribers(&receiver, &["known", "new"]).await;
     let deliver = stage.start(DELIVER).await;
 
-    stage.deliver(&deliver, &records[..1]).await;
+    stage
+        .deliver(&deliver, &[Record::of_event(2, "known")])
+        .await;
     stage
         .aws
         .always("GetParameters", Reply::error(400, "ThrottlingException"));
@@ -173,7 +179,8 @@ async fn those_whose_secret_is_known_are_sent_at_once_while_ssm_is_silent_about_
     let receiver = Receiver::always(Answer::status(204)).await;
     let (stage, records) = subscribers(&receiver, &names).await;
     let deliver = stage.start(DELIVER).await;
-    stage.deliver(&deliver, &records[1..]).await;
+    let earlier: Vec<Record> = (1..10).map(|n| Record::of_event(n, names[n])).collect();
+    stage.deliver(&deliver, &earlier).await;
     stage.aws.always("GetParameters", Reply::Hang);
     let start = Instant::now();
 
@@ -190,7 +197,7 @@ async fn those_whose_secret_is_known_are_sent_at_once_while_ssm_is_silent_about_
         );
     }
     assert_eq!(batch.response, failures(&["m0"]));
-    batch.assert_delay(0, 30..=60);
+    batch.assert_delay(0, 3..=5);
     assert!(
         (Duration::from_secs(5)..Duration::from_secs(7)).contains(&batch.took),
         "{:?}",
@@ -201,15 +208,16 @@ async fn those_whose_secret_is_known_are_sent_at_once_while_ssm_is_silent_about_
 #[tokio::test]
 async fn ssm_is_asked_ever_more_seldom_for_a_secret_that_it_does_not_have() {
     let receiver = Receiver::always(Answer::status(204)).await;
-    let (stage, records) = subscribers(&receiver, &["missing"]).await;
+    let (stage, _) = subscribers(&receiver, &["missing"]).await;
     stage.aws.delete_parameter(&parameter_name("missing"));
     let deliver = stage.start(DELIVER).await;
 
     for n in 1..=30 {
+        let records = [Record::of_event(n, "missing")];
         let batch = stage.deliver(&deliver, &records).await;
 
-        assert_eq!(batch.response, failures(&["m0"]));
-        batch.assert_delay(0, 30..=60);
+        assert_eq!(batch.response, failures(&[format!("m{n}")]));
+        batch.assert_delay(n, 3..=5);
         let calls = stage.aws.calls("GetParameters").len();
         assert!(calls >= n.min(2), "the first retry is immediate");
     }

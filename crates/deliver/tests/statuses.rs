@@ -201,9 +201,11 @@ async fn a_switch_of_protocols_is_a_failure_and_ends_the_connection() {
     let stage = Stage::for_deliver().await;
     stage.subscribe("kasse-nord", &receiver.url("/"));
     let deliver = stage.start(DELIVER).await;
-    let record = Record::new(0, &Job::for_subscriber("kasse-nord").text());
+    let job = Job::for_subscriber("kasse-nord");
+    let record = Record::new(0, &job.text());
 
     let first = stage.deliver(&deliver, std::slice::from_ref(&record)).await;
+    stage.make_due(&job);
     let second = stage.deliver(&deliver, &[record.received(2)]).await;
 
     assert_eq!(first.response, failures(&["m0"]));

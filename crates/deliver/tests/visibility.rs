@@ -16,7 +16,7 @@ async fn failing(count: usize) -> (Stage, Receiver, Vec<Record>) {
     let stage = Stage::for_deliver().await;
     stage.subscribe("kasse-nord", &receiver.url("/"));
     let records = (0..count)
-        .map(|n| Record::new(n, &Job::for_subscriber("kasse-nord").text()))
+        .map(|n| Record::of_event(n, "kasse-nord"))
         .collect();
     (stage, receiver, records)
 }
@@ -119,9 +119,7 @@ async fn refused_with_words(refused: fn(i64) -> bool, words: &'static str) -> Ba
             Reply::partly_refused(input, refused, "InvalidParameterValue", true).saying(words)
         });
     let deliver = stage.start(DELIVER).await;
-    let records: Vec<Record> = (0..3)
-        .map(|n| Record::new(n, &Job::for_subscriber("kasse-nord").text()))
-        .collect();
+    let records: Vec<Record> = (0..3).map(|n| Record::of_event(n, "kasse-nord")).collect();
 
     let batch = stage.deliver(&deliver, &records).await;
 
@@ -230,7 +228,7 @@ async fn a_batch_that_was_delivered_makes_no_call() {
 }
 
 #[tokio::test]
-async fn without_a_receipt_handle_no_visibility_is_changed_and_the_record_is_reported() {
+async fn without_a_receipt_handle_no_visibility_is_changed_and_the_message_is_reported() {
     let (stage, _receiver, mut records) = failing(5).await;
     records[0] = records[0].clone().without("receiptHandle");
     records[1] = records[1].clone().with("receiptHandle", json!(""));
