@@ -2,7 +2,7 @@
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::schedule;
+use crate::{redrive, schedule};
 
 /// Looks into a stack of sqs-webhooks and takes care of its deliveries.
 #[derive(Debug, Parser)]
@@ -41,6 +41,8 @@ pub struct Global {
 pub enum Verb {
     /// Print the retry schedule, for partners, as Markdown
     Schedule(schedule::Arguments),
+    /// Send dead deliveries again
+    Redrive(Box<redrive::Arguments>),
 }
 
 const EXIT_CODES: &str = "\

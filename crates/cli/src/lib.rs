@@ -8,6 +8,7 @@
 //! | module | |
 //! |---|---|
 //! | [`schedule`] | prints the retry policy as a contract for partners |
+//! | [`redrive`] | sends dead deliveries again |
 //! | [`args`] | the command line, and what its help says |
 //! | [`stack`] | what a stack is made of, from the outputs of its CloudFormation template |
 //! | [`aws`] | region, credentials and time limits, and errors that say what to do |
@@ -24,6 +25,7 @@ pub mod aws;
 pub mod error;
 pub mod moment;
 pub mod output;
+pub mod redrive;
 pub mod schedule;
 pub mod span;
 pub mod stack;
@@ -48,6 +50,7 @@ pub async fn run(arguments: Arguments) -> Result<Exit, Error> {
         now: SystemTime::now(),
     };
     match &arguments.verb {
+        Verb::Redrive(arguments) => output::print(&redrive::run(arguments, &context).await?, json),
         Verb::Schedule(arguments) => {
             output::print(&schedule::run(arguments, &context).await?, json)
         }
