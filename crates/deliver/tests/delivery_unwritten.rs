@@ -14,8 +14,6 @@ use serde_json::{Value, json};
 
 const DELIVER: &str = env!("CARGO_BIN_EXE_deliver");
 
-const NONE: [&str; 0] = [];
-
 /// A stage under `bounded` on which `well` accepts, `failing` answers 500 and `rejecting` 400.
 async fn stage() -> (Stage, Receiver) {
     let receiver = Receiver::by_target([
