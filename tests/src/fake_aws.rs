@@ -18,9 +18,11 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::http1::{Request, read_request, response};
+use crate::stage::DEAD_LETTER_QUEUE_URL;
 
 mod dynamodb;
 mod events;
+mod queue;
 mod reply;
 mod sqs;
 mod ssm;
@@ -61,6 +63,9 @@ struct State {
     tables: dynamodb::Tables,
     page_size: Option<usize>,
     parameters: BTreeMap<String, String>,
+    dead_letters: queue::Queue,
+    /// How many messages were sent to any queue.
+    sent: usize,
 }
 
 /// The services, on a free port of 127.0.0.1. They end when this is dropped.
@@ -169,6 +174,30 @@ impl FakeAws {
     /// Takes an SSM parameter away.
     pub fn delete_parameter(&self, name: &str) {
         self.state.lock().unwrap().parameters.remove(name);
+    }
+
+    /// Puts a message into the dead-letter queue that was sent to the jobs queue at this time, in
+    /// milliseconds since 1970.
+    pub fn put_dead_letter(&self, message_id: &str, sent_ms: u64, body: &str) {
+        let queue = &mut self.state.lock().unwrap().dead_letters;
+        queue.put(message_id, sent_ms, body);
+    }
+
+    /// The ids of the messages in the dead-letter queue, in the order in which they came, and
+    /// whether each can be received.
+    #[must_use]
+    pub fn dead_letters(&self) -> Vec<(String, bool)> {
+        self.state.lock().unwrap().dead_letters.all()
+    }
+
+    /// Lets all messages of the dead-letter queue be received again, as with time they can be.
+    pub fn show_dead_letters(&self) {
+        self.state.lock().unwrap().dead_letters.show();
+    }
+
+    /// Empties the dead-letter queue.
+    pub fn purge_dead_letters(&self) {
+        self.state.lock().unwrap().dead_letters.clear();
     }
 
     /// The next calls of an operation get these replies, one each.
@@ -340,7 +369,19 @@ fn usual(operation: &str, input: &Value, state: &mut State) -> Reply {
         "PutEvents" => events::put_events(input),
         "GetParameters" => ssm::get_parameters(&state.parameters, input),
         "GetParameter" => ssm::get_parameter(&state.parameters, input),
-        "SendMessageBatch" => sqs::send_batch(input),
+        "SendMessageBatch" => sqs::send_batch(input, &mut state.sent),
+        "ReceiveMessage" | "DeleteMessageBatch" | "GetQueueAttributes"
+            if input["QueueUrl"] != DEAD_LETTER_QUEUE_URL =>
+        {
+            Reply::error(400, "AWS.SimpleQueueService.NonExistentQueue")
+        }
+        "ReceiveMessage" => state.dead_letters.receive(input),
+        "DeleteMessageBatch" => state.dead_letters.delete_batch(input),
+        "GetQueueAttributes" => state.dead_letters.attributes(DEAD_LETTER_QUEUE_URL),
+        "ListMessageMoveTasks" => Reply::Output(json!({"Results": []})),
+        "ChangeMessageVisibilityBatch" if input["QueueUrl"] == DEAD_LETTER_QUEUE_URL => {
+            state.dead_letters.change_visibility_batch(input)
+        }
         "ChangeMessageVisibilityBatch" => sqs::change_visibility_batch(input),
         _ => Reply::refusal(400, "UnknownOperationException", operation),
     }

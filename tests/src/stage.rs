@@ -18,6 +18,9 @@ use crate::sqs_event::{Job, OCCURRED_AT, Record, event};
 
 /// The queue that a function on a stage is told of.
 pub const QUEUE_URL: &str = "https://sqs.eu-central-1.amazonaws.com/111122223333/jobs";
+/// The queue of dead deliveries, of which the command is told.
+pub const DEAD_LETTER_QUEUE_URL: &str =
+    "https://sqs.eu-central-1.amazonaws.com/111122223333/jobs-dlq";
 /// The subscriptions table that a function on a stage is told of.
 pub const TABLE_NAME: &str = "subscriptions";
 /// The table of delivery records that `deliver` on a stage is told of.

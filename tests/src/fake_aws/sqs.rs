@@ -12,7 +12,8 @@ const MAX_BYTES: usize = 1_048_576;
 /// A visibility counts from the receive of the message, which always lies back, in seconds.
 const TOO_LONG: i64 = 43_200;
 
-pub(super) fn send_batch(input: &Value) -> Reply {
+/// `before` is the number of messages that were sent before.
+pub(super) fn send_batch(input: &Value, before: &mut usize) -> Reply {
     let entries = match entries(input) {
         Ok(entries) => entries,
         Err(refusal) => return refusal,
@@ -35,10 +36,12 @@ pub(super) fn send_batch(input: &Value) -> Reply {
             return refusal("InvalidParameterValue");
         }
     }
-    let successful: Vec<Value> = entries
-        .iter()
-        .map(|entry| json!({"Id": entry["Id"], "MessageId": "m", "MD5OfMessageBody": "-"}))
-        .collect();
+    let mut successful = Vec::new();
+    for entry in entries {
+        *before += 1;
+        let id = format!("sent-{before}");
+        successful.push(json!({"Id": entry["Id"], "MessageId": id, "MD5OfMessageBody": "-"}));
+    }
     Reply::Output(json!({"Successful": successful, "Failed": []}))
 }
 
@@ -77,7 +80,7 @@ pub(super) fn failure(entry: &Value, code: &str, message: &str) -> Value {
     json!({"Id": entry["Id"], "SenderFault": true, "Code": code, "Message": message})
 }
 
-fn entries(input: &Value) -> Result<&Vec<Value>, Reply> {
+pub(super) fn entries(input: &Value) -> Result<&Vec<Value>, Reply> {
     let entries = input["Entries"]
         .as_array()
         .filter(|entries| !entries.is_empty());
@@ -102,11 +105,11 @@ fn entries(input: &Value) -> Result<&Vec<Value>, Reply> {
     }
 }
 
-fn text<'a>(entry: &'a Value, name: &str) -> &'a str {
+pub(super) fn text<'a>(entry: &'a Value, name: &str) -> &'a str {
     entry[name].as_str().unwrap_or_default()
 }
 
-fn refusal(code: &'static str) -> Reply {
+pub(super) fn refusal(code: &'static str) -> Reply {
     Reply::refusal(400, code, format!("{code}, as SQS says"))
 }
 
