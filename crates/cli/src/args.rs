@@ -2,7 +2,7 @@
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::{redrive, schedule};
+use crate::{log, redrive, schedule};
 
 /// Looks into a stack of sqs-webhooks and takes care of its deliveries.
 #[derive(Debug, Parser)]
@@ -18,6 +18,7 @@ pub struct Arguments {
 
 /// The options that all verbs have.
 #[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Options of every verb")]
 pub struct Global {
     /// CloudFormation stack that is meant [default: sqs-webhooks]
     #[arg(long, global = true, value_name = "NAME", env = "WEBHOOKS_STACK")]
@@ -39,6 +40,8 @@ pub struct Global {
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
+    /// Show what happened to a delivery, or list deliveries
+    Log(log::Arguments),
     /// Print the retry schedule, for partners, as Markdown
     Schedule(schedule::Arguments),
     /// Send dead deliveries again

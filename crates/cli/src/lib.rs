@@ -9,11 +9,13 @@
 //! |---|---|
 //! | [`schedule`] | prints the retry policy as a contract for partners |
 //! | [`redrive`] | sends dead deliveries again |
+//! | [`log`] | what happened to a delivery, and which there are |
 //! | [`args`] | the command line, and what its help says |
 //! | [`stack`] | what a stack is made of, from the outputs of its CloudFormation template |
 //! | [`aws`] | region, credentials and time limits, and errors that say what to do |
+//! | [`tables`], [`delivery`] | what the tables say |
 //! | [`moment`], [`span`] | points in time and durations as people write them |
-//! | [`output`], [`error`] | text or JSON, safe for a terminal, and exit codes |
+//! | [`output`], [`grid`], [`error`] | text or JSON, safe for a terminal, and exit codes |
 
 use std::time::SystemTime;
 
@@ -22,13 +24,17 @@ use crate::error::{Error, Exit};
 
 pub mod args;
 pub mod aws;
+pub mod delivery;
 pub mod error;
+pub mod grid;
+pub mod log;
 pub mod moment;
 pub mod output;
 pub mod redrive;
 pub mod schedule;
 pub mod span;
 pub mod stack;
+pub mod tables;
 
 /// What every verb is given beside its own arguments.
 #[derive(Debug)]
@@ -51,6 +57,7 @@ pub async fn run(arguments: Arguments) -> Result<Exit, Error> {
     };
     match &arguments.verb {
         Verb::Redrive(arguments) => output::print(&redrive::run(arguments, &context).await?, json),
+        Verb::Log(arguments) => output::print(&log::run(arguments, &context).await?, json),
         Verb::Schedule(arguments) => {
             output::print(&schedule::run(arguments, &context).await?, json)
         }

@@ -45,6 +45,19 @@ pub fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", safe_lines(text));
 }
 
+/// The most lines about odd rows.
+const MOST_NOTES: usize = 10;
+
+/// Says what is odd about what was read, the first of it in words.
+pub fn notes(odd: &[String]) {
+    for text in odd.iter().take(MOST_NOTES) {
+        note(text);
+    }
+    if let Some(more) = odd.len().checked_sub(MOST_NOTES).filter(|more| *more > 0) {
+        note(&format!("… and {more} more like these"));
+    }
+}
+
 /// The text without anything that a terminal would obey or that would hide or reorder what stands
 /// beside it: much of what is shown comes from partners. Line breaks stay.
 #[must_use]

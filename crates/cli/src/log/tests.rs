@@ -1,0 +1,322 @@
+//! What people read, word for word.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use webhooks_core::record::Entry;
+use webhooks_core::timestamp;
+use webhooks_shell::records::{self, Item};
+
+use super::*;
+use crate::moment::Time;
+
+fn s(text: &str) -> AttributeValue {
+    AttributeValue::S(text.into())
+}
+
+fn at(text: &str) -> SystemTime {
+    timestamp::parse(text).unwrap()
+}
+
+/// 2026-11-30 at noon.
+fn now() -> SystemTime {
+    at("2026-11-30T12:00:00Z")
+}
+
+fn entry(n: u32, time: &str, outcome: &str, status: Option<u16>, error: Option<&str>) -> Entry {
+    Entry {
+        n,
+        at: at(time),
+        outcome: outcome.into(),
+        status,
+        ms: status.map(|_| 120),
+        error: error.map(str::to_owned),
+        next_at: (outcome == "retry").then(|| at(time) + Duration::from_mins(1)),
+    }
+}
+
+/// A delivery that was last changed at a quarter to twelve.
+fn delivery(state: &str, attributes: &[(&str, &str)], history: &[Entry]) -> Delivery {
+    let mut item = Item::from(
+        [
+            ("webhookId", "msg_e1_kasse-nord"),
+            ("subscriberId", "kasse-nord"),
+            ("eventType", "OrderPaid"),
+            ("eventId", "e1"),
+            ("occurredAt", "2026-11-30T11:30:00Z"),
+            ("reference", "12345"),
+            ("state", state),
+            ("startedAt", "2026-11-30T11:30:01.000Z"),
+            ("createdAt", "2026-11-30T11:30:01.000Z"),
+            ("updatedAt", "2026-11-30T11:45:00.000Z"),
+        ]
+        .map(|(name, value)| (name.to_owned(), s(value))),
+    );
+    item.insert("attempts".into(), AttributeValue::N("3".into()));
+    for (name, value) in attributes {
+        item.insert((*name).to_owned(), s(value));
+    }
+    let history = history.iter().map(records::entry).collect();
+    item.insert("history".into(), AttributeValue::L(history));
+    Delivery::read(&item, &mut Vec::new()).unwrap()
+}
+
+fn story(delivery: Delivery) -> String {
+    let outlook = outlook::of(&delivery, now());
+    Story { delivery, outlook }.to_string()
+}
+
+#[test]
+fn a_delivery_under_way_is_told_from_its_first_attempt_to_its_next() {
+    let history = [
+        entry(
+            1,
+            "2026-11-30T11:30:02.345Z",
+            "retry",
+            Some(503),
+            Some("status: 503"),
+        ),
+        entry(
+            2,
+            "2026-11-30T11:31:00Z",
+            "fault",
+            None,
+            Some("signing secret unusable: no"),
+        ),
+        entry(
+            2,
+            "2026-11-30T11:32:00Z",
+            "retry",
+            None,
+            Some("timeout: no\u{1b}[31m answer"),
+        ),
+    ];
+    let next = [("nextAt", "2026-11-30T12:09:00.000Z")];
+    assert_eq!(
+        story(delivery("retrying", &next, &history)),
+        r"msg_e1_kasse-nord
+
+event       OrderPaid e1, occurred 2026-11-30T11:30:00Z
+subscriber  kasse-nord
+reference   12345
+state       retrying
+
+time                      attempt  outcome  status  ms   next                      error
+2026-11-30T11:30:02.345Z  1        retry    503     120  2026-11-30T11:31:02.345Z  status: 503
+2026-11-30T11:31:00.000Z  2        fault    -       -    -                         signing secret unusable: no
+2026-11-30T11:32:00.000Z  2        retry    -       -    2026-11-30T11:33:00.000Z  timeout: no\u{1b}[31m answer
+
+Next attempt, number 4, at 2026-11-30T12:09:00.000Z (in 9 min)."
+    );
+}
+
+#[test]
+fn a_redriven_delivery_shows_its_runs() {
+    let history = [
+        entry(1, "2026-11-30T11:30:00Z", "dead", Some(400), None),
+        entry(1, "2026-11-30T11:45:00Z", "delivered", Some(204), None),
+    ];
+    let text = story(delivery("delivered", &[], &history));
+    let (_, text) = text.split_once("\n\n").unwrap();
+    assert_eq!(
+        text.split_once("\n\n").unwrap().1,
+        "\
+time                      run  attempt  outcome    status  ms   next  error
+2026-11-30T11:30:00.000Z  1    1        dead       400     120  -     -
+2026-11-30T11:45:00.000Z  2    1        delivered  204     120  -     -
+
+Delivered at 2026-11-30T11:45:00.000Z, attempt 1."
+    );
+}
+
+#[test]
+fn what_comes_next_is_said_for_every_state() {
+    let outlook =
+        |state, attributes: &[(&str, &str)]| outlook::of(&delivery(state, attributes, &[]), now());
+    for (state, attributes, expected) in [
+        (
+            "retrying",
+            &[("nextAt", "2026-11-30T11:59:00Z")][..],
+            "Attempt 4 is due since 2026-11-30T11:59:00.000Z.",
+        ),
+        (
+            "retrying",
+            &[("nextAt", "2026-11-30T09:59:59Z")],
+            "Attempt 4 was due at 2026-11-30T09:59:59.000Z, 2 h ago, and has not been made. Is \
+             deliver switched off, throttled or failing, or was the queue purged?",
+        ),
+        (
+            "retrying",
+            &[],
+            "Attempt 4 comes next; the record does not say when.",
+        ),
+        ("delivered", &[], "Delivered at 2026-11-30T11:45:00.000Z."),
+        (
+            "dead",
+            &[("deadReason", "attempts")],
+            "Dead since 2026-11-30T11:45:00.000Z: all attempts were used up. Send it again with\n  \
+             webhooks redrive --webhook-id msg_e1_kasse-nord",
+        ),
+        (
+            "dead",
+            &[
+                ("deadReason", "status"),
+                ("redrivenAt", "2026-11-30T11:44:00Z"),
+            ],
+            "Dead since 2026-11-30T11:45:00.000Z: the policy does not try this answer again. Send \
+             it again with\n  webhooks redrive --webhook-id msg_e1_kasse-nord",
+        ),
+        (
+            "dead",
+            &[
+                ("deadReason", "horizon"),
+                ("redrivenAt", "2026-11-30T11:50:00Z"),
+            ],
+            "Redriven at 2026-11-30T11:50:00.000Z; its new first attempt has not been made yet.",
+        ),
+        (
+            "gone",
+            &[],
+            "Not sent again: at 2026-11-30T11:45:00.000Z the receiver answered 410, which \
+             switched the subscription off.",
+        ),
+        (
+            "dropped",
+            &[],
+            "Not sent again: at 2026-11-30T11:45:00.000Z the subscription was switched off or did \
+             not exist.",
+        ),
+        (
+            "as\tleep",
+            &[],
+            r"What comes next is not known: state `as\tleep`.",
+        ),
+    ] {
+        assert_eq!(outlook(state, attributes), expected, "{state}");
+    }
+}
+
+#[test]
+fn a_list_has_a_line_for_each_delivery() {
+    let long = "connect: the connection was refused by the other side of it";
+    let deliveries = vec![
+        delivery(
+            "retrying",
+            &[("nextAt", "2026-11-30T12:09:00Z")],
+            &[entry(1, "2026-11-30T11:30:00Z", "retry", None, Some(long))],
+        ),
+        delivery("asleep", &[("webhookId", "m\n"), ("reference", "")], &[]),
+    ];
+    let list = List {
+        deliveries,
+        more: false,
+        is_search: true,
+    };
+    assert_eq!(
+        list.to_string(),
+        r"updated                   webhook id         event type  reference  state     attempts  last                                       next
+2026-11-30T11:45:00.000Z  msg_e1_kasse-nord  OrderPaid   12345      retrying  3         connect: the connection was refused by t…  2026-11-30T12:09:00.000Z
+2026-11-30T11:45:00.000Z  m\n                OrderPaid   -          asleep    3         -                                          -"
+    );
+    assert_eq!(Log::List(list).exit(), Exit::Done);
+    let none = List {
+        deliveries: Vec::new(),
+        more: false,
+        is_search: true,
+    };
+    assert_eq!(none.to_string(), "No deliveries.");
+    assert_eq!(Log::List(none).exit(), Exit::NotFound);
+}
+
+#[test]
+fn only_what_was_asked_for_is_listed() {
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: Arguments,
+    }
+    let takes = |options: &str, delivery: &Delivery| {
+        let words = format!("log --subscriber kasse-nord {options}");
+        let arguments = <Line as clap::Parser>::try_parse_from(words.split_whitespace())
+            .unwrap()
+            .arguments;
+        Filter {
+            period: Period {
+                since: arguments.since.map(|since| since.at(now())),
+                until: arguments.until.map(|until| until.at(now())),
+            },
+            arguments,
+            now: now(),
+            at_most: 1,
+        }
+        .takes(delivery)
+    };
+    let it = delivery("dead", &[], &[]);
+    for options in [
+        "",
+        "--since 15m",
+        "--until 15m",
+        "--state dead",
+        "--event-type OrderPaid --reference 12345 --event e1",
+    ] {
+        assert!(takes(options, &it), "{options}");
+    }
+    for options in [
+        "--since 14m",
+        "--until 16m",
+        "--state retrying",
+        "--event-type OrderRefunded",
+        "--reference 1234",
+        "--event e2",
+    ] {
+        assert!(!takes(options, &it), "{options}");
+    }
+    let mut expired = it.clone();
+    expired.expires_at = Time::new(now());
+    assert!(!takes("", &expired));
+    let timeless = Delivery {
+        updated_at: None,
+        ..it
+    };
+    assert!(takes("", &timeless));
+    assert!(!takes("--since 30d", &timeless));
+}
+
+#[test]
+fn what_is_not_there_is_explained() {
+    let stack = |log: &str| {
+        let parameters = [("DeliveryLog", log), ("ReferenceFields", "orderId")];
+        Stack {
+            name: "shop".into(),
+            subscriptions_table: String::new(),
+            deliveries_table: String::new(),
+            jobs_queue_url: String::new(),
+            dead_letter_queue_url: String::new(),
+            event_bus_name: String::new(),
+            secret_prefix: String::new(),
+            deliver_function_name: String::new(),
+            parameters: HashMap::from(
+                parameters.map(|(name, value)| (name.to_owned(), value.to_owned())),
+            ),
+        }
+    };
+    assert_eq!(
+        unknown("msg_1_a", &stack("all")),
+        "\
+there is no record of msg_1_a in the stack `shop`. It may be that:
+- it was not dispatched: the rule does not let the event's source or type through, or there was no enabled subscription then
+- it still waits for its first attempt; a record is written after that
+- it is older than 30 days"
+    );
+    assert_eq!(
+        nothing_found(&stack("failures")),
+        "\
+Nothing found in the stack `shop`. It may be that:
+- the reference is another: it is the value of the first of these fields of the event's detail: orderId (template parameter ReferenceFields)
+- it was not dispatched: the rule does not let the event's source or type through, or there was no enabled subscription then
+- it still waits for its first attempt; a record is written after that
+- it was delivered at once: this stack keeps no record of such (DeliveryLog: failures)
+- it is older than 30 days"
+    );
+}
