@@ -1,4 +1,5 @@
-//! SQS, DynamoDB, SSM and EventBridge behind one address, told apart by `x-amz-target`.
+//! SQS, DynamoDB, SSM, EventBridge and CloudFormation behind one address, told apart by
+//! `x-amz-target`, which only the last one is not given.
 //!
 //! It keeps items and parameters in memory and answers like AWS, and it refuses what AWS refuses
 //! where the local emulator does not: a visibility of 43 200 s, characters outside SQS's set,
@@ -20,6 +21,7 @@ use tokio::task::JoinHandle;
 use crate::http1::{Request, read_request, response};
 use crate::stage::DEAD_LETTER_QUEUE_URL;
 
+mod cloudformation;
 mod dynamodb;
 mod events;
 mod queue;
@@ -66,6 +68,7 @@ struct State {
     dead_letters: queue::Queue,
     /// How many messages were sent to any queue.
     sent: usize,
+    stack_parameters: BTreeMap<String, String>,
 }
 
 /// The services, on a free port of 127.0.0.1. They end when this is dropped.
@@ -174,6 +177,12 @@ impl FakeAws {
     /// Takes an SSM parameter away.
     pub fn delete_parameter(&self, name: &str) {
         self.state.lock().unwrap().parameters.remove(name);
+    }
+
+    /// Sets a parameter of the stack, which has none at first.
+    pub fn set_stack_parameter(&self, name: &str, value: &str) {
+        let parameters = &mut self.state.lock().unwrap().stack_parameters;
+        parameters.insert(name.to_owned(), value.to_owned());
     }
 
     /// Puts a message into the dead-letter queue that was sent to the jobs queue at this time, in
@@ -304,7 +313,8 @@ async fn serve(
     while let Some(request) = read_request(&mut stream).await? {
         let reply = answer(&request, &mut state.lock().unwrap());
         changes.send_replace(());
-        let Some((status, text)) = reply.into_text().await else {
+        let is_form = request.header("x-amz-target").is_none();
+        let Some((status, text)) = reply.into_text(is_form).await else {
             return Ok(());
         };
         let headers = [("content-type", "application/x-amz-json-1.0")];
@@ -317,9 +327,16 @@ async fn serve(
 
 /// Records the call and finds its reply, which is none of those that stand for another.
 fn answer(request: &Request, state: &mut State) -> Reply {
-    let target = request.header("x-amz-target").unwrap_or_default();
-    let (service, operation) = target.split_once('.').unwrap_or(("", target));
-    let input: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+    let form;
+    let (service, operation, input) = if let Some(target) = request.header("x-amz-target") {
+        let (service, operation) = target.split_once('.').unwrap_or(("", target));
+        let input: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+        (service, operation, input)
+    } else {
+        form = cloudformation::form(&request.body);
+        let operation = form["Action"].as_str().unwrap_or_default();
+        ("CloudFormation", operation, form.clone())
+    };
     state.calls.push(Call {
         service: service.to_owned(),
         operation: operation.to_owned(),
@@ -366,6 +383,7 @@ fn usual(operation: &str, input: &Value, state: &mut State) -> Reply {
         "GetItem" => state.tables.get_item(input).into(),
         "Query" => state.tables.query(input, state.page_size).into(),
         "UpdateItem" => state.tables.update(input).into(),
+        "DescribeStacks" => cloudformation::describe_stacks(input, &state.stack_parameters),
         "PutEvents" => events::put_events(input),
         "GetParameters" => ssm::get_parameters(&state.parameters, input),
         "GetParameter" => ssm::get_parameter(&state.parameters, input),

@@ -11,6 +11,7 @@
 //! | [`delivery_record`] | the time that passes between two receives |
 //! | [`signature`] | a partner's check of a signature, written from the specification |
 //! | [`stage`] | all of them together, for one function |
+//! | [`command`] | a stage for the `webhooks` command, and the terminal it is run from |
 //!
 //! [`stack`] plays nothing: it deploys the template with both functions to a local AWS, and does
 //! there what an operator does.
@@ -27,6 +28,7 @@
 )]
 
 pub mod bridge_event;
+pub mod command;
 pub mod delivery_record;
 pub mod fake_aws;
 pub mod http1;

@@ -18,6 +18,8 @@ use crate::sqs_event::{Job, OCCURRED_AT, Record, event};
 
 /// The queue that a function on a stage is told of.
 pub const QUEUE_URL: &str = "https://sqs.eu-central-1.amazonaws.com/111122223333/jobs";
+/// The stack that the command asks about.
+pub const STACK_NAME: &str = "sqs-webhooks";
 /// The queue of dead deliveries, of which the command is told.
 pub const DEAD_LETTER_QUEUE_URL: &str =
     "https://sqs.eu-central-1.amazonaws.com/111122223333/jobs-dlq";
@@ -76,13 +78,23 @@ impl Stage {
     pub async fn for_dispatch() -> Self {
         let aws = FakeAws::start().await;
         let endpoint = aws.url();
+        Self::with_aws(aws)
+            .with("AWS_ENDPOINT_URL", &endpoint)
+            .with("QUEUE_URL", QUEUE_URL)
+            .with("TABLE_NAME", TABLE_NAME)
+    }
+
+    /// A stage with these services and no variables.
+    pub(crate) fn with_aws(aws: FakeAws) -> Self {
         Self {
             aws,
             variables: BTreeMap::new(),
         }
-        .with("AWS_ENDPOINT_URL", &endpoint)
-        .with("QUEUE_URL", QUEUE_URL)
-        .with("TABLE_NAME", TABLE_NAME)
+    }
+
+    /// The environment variables.
+    pub(crate) fn variables(&self) -> &BTreeMap<String, String> {
+        &self.variables
     }
 
     /// The same with an environment variable.

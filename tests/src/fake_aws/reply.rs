@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::entries;
+use super::{cloudformation, entries};
 
 /// What is answered to a call.
 #[derive(Clone, Debug, PartialEq)]
@@ -122,11 +122,17 @@ impl Reply {
         Self::Output(output)
     }
 
-    /// Status and body, or `None` if the connection is to be cut.
-    pub(super) async fn into_text(self) -> Option<(u16, String)> {
+    /// Status and body, or `None` if the connection is to be cut. Who has sent a form gets errors
+    /// in XML.
+    pub(super) async fn into_text(self, is_form: bool) -> Option<(u16, String)> {
         match self {
             Self::Output(output) => Some((200, output.to_string())),
             Self::Text(text) => Some((200, text)),
+            Self::Error {
+                status,
+                code,
+                message,
+            } if is_form => Some((status, cloudformation::error(code, &message))),
             Self::Error {
                 status,
                 code,
