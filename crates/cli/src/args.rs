@@ -2,7 +2,7 @@
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::{log, redrive, schedule};
+use crate::{log, redrive, schedule, stats};
 
 /// Looks into a stack of sqs-webhooks and takes care of its deliveries.
 #[derive(Debug, Parser)]
@@ -42,6 +42,8 @@ pub struct Global {
 pub enum Verb {
     /// Show what happened to a delivery, or list deliveries
     Log(log::Arguments),
+    /// Count deliveries by partner, and warn of those that fail
+    Stats(stats::Arguments),
     /// Print the retry schedule, for partners, as Markdown
     Schedule(schedule::Arguments),
     /// Send dead deliveries again

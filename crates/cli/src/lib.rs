@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`schedule`] | prints the retry policy as a contract for partners |
 //! | [`redrive`] | sends dead deliveries again |
+//! | [`stats`] | how each partner fares |
 //! | [`log`] | what happened to a delivery, and which there are |
 //! | [`args`] | the command line, and what its help says |
 //! | [`stack`] | what a stack is made of, from the outputs of its CloudFormation template |
@@ -34,6 +35,7 @@ pub mod redrive;
 pub mod schedule;
 pub mod span;
 pub mod stack;
+pub mod stats;
 pub mod tables;
 
 /// What every verb is given beside its own arguments.
@@ -58,6 +60,7 @@ pub async fn run(arguments: Arguments) -> Result<Exit, Error> {
     match &arguments.verb {
         Verb::Redrive(arguments) => output::print(&redrive::run(arguments, &context).await?, json),
         Verb::Log(arguments) => output::print(&log::run(arguments, &context).await?, json),
+        Verb::Stats(arguments) => output::print(&stats::run(arguments, &context).await?, json),
         Verb::Schedule(arguments) => {
             output::print(&schedule::run(arguments, &context).await?, json)
         }
