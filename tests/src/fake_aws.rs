@@ -163,7 +163,7 @@ impl FakeAws {
         self.state.lock().unwrap().tables.deliveries.all()
     }
 
-    /// `Query` gives at most this many rows a page from now on.
+    /// `Query` and `Scan` give at most this many rows a page from now on.
     pub fn set_page_size(&self, rows: usize) {
         self.state.lock().unwrap().page_size = Some(rows);
     }
@@ -382,6 +382,7 @@ fn usual(operation: &str, input: &Value, state: &mut State) -> Reply {
         "BatchWriteItem" => state.tables.batch_write(input).into(),
         "GetItem" => state.tables.get_item(input).into(),
         "Query" => state.tables.query(input, state.page_size).into(),
+        "Scan" => state.tables.scan(input, state.page_size).into(),
         "UpdateItem" => state.tables.update(input).into(),
         "DescribeStacks" => cloudformation::describe_stacks(input, &state.stack_parameters),
         "PutEvents" => events::put_events(input),

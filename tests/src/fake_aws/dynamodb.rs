@@ -10,6 +10,7 @@ use crate::stage::{DELIVERIES_TABLE, TABLE_NAME};
 
 mod condition;
 mod expression;
+mod search;
 mod size;
 #[cfg(test)]
 mod tests;
@@ -110,47 +111,12 @@ impl Tables {
         })
     }
 
-    /// One page of `Query` with the condition `<hash key> = :x`, in the order of the sort key.
     pub(super) fn query(&self, input: &Value, page_size: Option<usize>) -> Result<Value, Reply> {
-        let table = self.table(text(input, "TableName"))?;
-        expression::check(input, &["KeyConditionExpression", "ProjectionExpression"])?;
-        for unknown in ["FilterExpression", "IndexName"] {
-            if !input[unknown].is_null() {
-                return Err(not_understood(unknown));
-            }
-        }
-        let condition = text(input, "KeyConditionExpression");
-        let (name, value) = condition
-            .split_once('=')
-            .ok_or_else(|| not_understood(condition))?;
-        let value = text(expression::value(value, input)?, "S");
-        let hash_key = table.key_names[0];
-        if expression::path(name, input)? != hash_key {
-            return Err(Reply::invalid(format!(
-                "Query condition missed key schema element: {hash_key}"
-            )));
-        }
-        let start = match &input["ExclusiveStartKey"] {
-            Value::Null => None,
-            key => Some(table.key(key)?),
-        };
-        let mut items = table
-            .items
-            .iter()
-            .filter(|(key, _)| key[0] == value && start.as_ref().is_none_or(|start| *key > start));
-        let page: Vec<_> = items
-            .by_ref()
-            .take(page_size.unwrap_or(usize::MAX))
-            .collect();
-        let found: Result<Vec<Value>, Reply> = page
-            .iter()
-            .map(|(_, item)| expression::project(item, input))
-            .collect();
-        let mut output = json!({"Items": found?, "Count": page.len()});
-        if let (Some(_), Some((key, _))) = (items.next(), page.last()) {
-            output["LastEvaluatedKey"] = table.attributes(key).into();
-        }
-        Ok(output)
+        search::query(self.table(text(input, "TableName"))?, input, page_size)
+    }
+
+    pub(super) fn scan(&self, input: &Value, page_size: Option<usize>) -> Result<Value, Reply> {
+        search::scan(self.table(text(input, "TableName"))?, input, page_size)
     }
 
     /// `UpdateItem`. As in DynamoDB, without a condition it creates an item that is missing.

@@ -7,7 +7,16 @@ use super::{Item, Reply, not_understood};
 
 /// Whether an item, or the lack of one, meets the condition of a call.
 pub(super) fn holds(input: &Value, item: Option<&Item>) -> Result<bool, Reply> {
-    let Some(condition) = input["ConditionExpression"].as_str() else {
+    holds_by("ConditionExpression", input, item)
+}
+
+/// The same of another of its expressions.
+pub(super) fn holds_by(
+    expression: &str,
+    input: &Value,
+    item: Option<&Item>,
+) -> Result<bool, Reply> {
+    let Some(condition) = input[expression].as_str() else {
         return Ok(true);
     };
     let words: Vec<&str> = condition.split_whitespace().collect();
