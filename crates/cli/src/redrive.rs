@@ -9,7 +9,7 @@
 //! |---|---|
 //! | [`filter`] | which deliveries are meant |
 //! | [`letters`] | receiving, hiding and deleting the messages of the dead-letter queue |
-//! | [`tables`] | reading records and subscriptions, marking a record |
+//! | [`store`] | reading records and subscriptions, marking a record |
 //! | [`verdict`] | what a dead delivery is owed |
 //! | [`plan`] | what there is to do, for the preview |
 //! | [`work`] | doing it |
@@ -30,6 +30,7 @@ use crate::error::Error;
 use crate::moment::Moment;
 use crate::output;
 use crate::stack::Stack;
+use crate::tables::Tables;
 use crate::{Context, aws};
 
 mod filter;
@@ -38,8 +39,8 @@ mod letters;
 mod plan;
 mod rebuild;
 mod stop;
+mod store;
 mod summary;
-mod tables;
 mod verdict;
 mod work;
 
@@ -48,9 +49,9 @@ use jobs::Jobs;
 use letters::Letters;
 use plan::Plan;
 use stop::Stop;
+use store::Store;
 pub use summary::Summary;
 use summary::{Left, deliveries};
-use tables::Tables;
 use work::Worker;
 
 /// The options.
@@ -129,20 +130,21 @@ pub async fn run(arguments: &Arguments, context: &Context) -> Result<Summary, Er
     let aws = aws::config(&context.global).await?;
     let stack = Stack::read(context, &aws).await?;
     let stop = Stop::listen();
-    let tables = Tables::new(&aws, &stack.subscriptions_table, &stack.deliveries_table);
+    let tables = Tables::new(&aws, &stack);
+    let store = Store::new(&aws, &stack.subscriptions_table, &stack.deliveries_table);
     let jobs = Jobs::new(&aws, &stack.jobs_queue_url);
     let letters = match arguments.from {
         Place::Dlq | Place::Both => Some(Letters::open(&aws, &stack.dead_letter_queue_url).await?),
         Place::Records => None,
     };
     let worker = Worker {
-        tables,
+        store,
         jobs,
         letters: letters.as_ref(),
         rate: arguments.rate,
         stop,
     };
-    let result = redrive(arguments, &filter, &worker).await;
+    let result = redrive(arguments, &filter, &tables, &worker).await;
     drop(worker);
     // Whatever has happened, what is left in the dead-letter queue is shown again.
     let still_hidden = match letters {
@@ -157,9 +159,10 @@ pub async fn run(arguments: &Arguments, context: &Context) -> Result<Summary, Er
 async fn redrive(
     arguments: &Arguments,
     filter: &Filter,
+    tables: &Tables,
     worker: &Worker<'_>,
 ) -> Result<Summary, Error> {
-    let plan = look(arguments, filter, worker).await?;
+    let plan = look(arguments, filter, tables, worker).await?;
     let preview = Summary {
         dry_run: arguments.dry_run,
         interrupted: worker.stop.is_asked_for(),
@@ -200,7 +203,12 @@ async fn redrive(
 }
 
 /// Looks for what is meant. It can be interrupted, and then the plan is not complete.
-async fn look(arguments: &Arguments, filter: &Filter, worker: &Worker<'_>) -> Result<Plan, Error> {
+async fn look(
+    arguments: &Arguments,
+    filter: &Filter,
+    tables: &Tables,
+    worker: &Worker<'_>,
+) -> Result<Plan, Error> {
     let mut plan = Plan::default();
     let bar = ProgressBar::new_spinner();
     bar.enable_steady_tick(Duration::from_millis(100));
@@ -212,12 +220,12 @@ async fn look(arguments: &Arguments, filter: &Filter, worker: &Worker<'_>) -> Re
                 bar.set_message(format!("Reading the dead-letter queue: {count} messages"));
             };
             in_queue = plan
-                .add_letters(letters, &worker.tables, filter, &worker.stop, progress)
+                .add_letters(letters, &worker.store, filter, &worker.stop, progress)
                 .await?;
         }
         if arguments.from != Place::Dlq && !worker.stop.is_asked_for() {
             bar.set_message("Reading the delivery records");
-            plan.add_records(&in_queue, &worker.tables, filter, &worker.stop)
+            plan.add_records(&in_queue, tables, &worker.store, filter, &worker.stop)
                 .await?;
         }
         Ok(())

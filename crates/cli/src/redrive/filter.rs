@@ -69,6 +69,12 @@ impl Filter {
             && self.takes_time(&delivery.occurred_at)
     }
 
+    /// Whether the delivery of this record is meant.
+    pub(crate) fn takes_record(&self, item: &Item) -> bool {
+        Identity::of_record(item).is_some_and(|identity| self.takes(&identity))
+            && self.takes_reference(records::text(item, "reference"))
+    }
+
     /// Whether a delivery with this reference, or without one, is meant.
     pub(crate) fn takes_reference(&self, reference: Option<&str>) -> bool {
         self.reference.is_none() || self.reference.as_deref() == reference

@@ -3,20 +3,24 @@
 //! The plan is only a forecast for the preview: everything is read and decided again just before
 //! its turn.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::time::SystemTime;
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+use std::time::{Duration, SystemTime};
 
-use webhooks_core::identity::SubscriberId;
 use webhooks_core::timestamp;
 use webhooks_shell::records::{Item, text};
 
 use super::filter::{Filter, Identity};
 use super::letters::{Found, Letters, Received};
 use super::stop::Stop;
+use super::store::{DELIVERIES_PER_READ, Parts, Store, known};
 use super::summary::{Left, NothingToDo, Others, Planned, Source};
-use super::tables::{DELIVERIES_PER_READ, Parts, Tables, known};
 use super::verdict::{self, Handling, Letter, Obstacle, Settled};
 use crate::error::Error;
+use crate::tables::{Period, Tables, about_each};
+
+/// How far the time of an event may lie ahead of its publication: as the publisher's clock.
+const CLOCKS_DIFFER_BY: Duration = Duration::from_hours(24);
 
 /// A delivery to work on.
 #[derive(Debug)]
@@ -57,7 +61,7 @@ impl Plan {
     pub(crate) async fn add_letters(
         &mut self,
         letters: &Letters,
-        tables: &Tables,
+        store: &Store,
         filter: &Filter,
         stop: &Stop,
         progress: impl Fn(usize),
@@ -87,7 +91,7 @@ impl Plan {
         while rest.peek().is_some() && !stop.is_asked_for() {
             let chunk: Vec<Dead> = rest.by_ref().take(DELIVERIES_PER_READ).collect();
             let of: Vec<&Identity> = chunk.iter().map(|dead| &dead.identity).collect();
-            let said = tables.read(&of, Parts::Records).await?;
+            let said = store.read(&of, Parts::Records).await?;
             for dead in chunk {
                 let record = said.record(&dead.identity.webhook_id);
                 if !filter.takes_reference(record.and_then(|item| text(item, "reference"))) {
@@ -117,14 +121,14 @@ impl Plan {
         &mut self,
         in_queue: &HashSet<String>,
         tables: &Tables,
+        store: &Store,
         filter: &Filter,
         stop: &Stop,
     ) -> Result<(), Error> {
         let mut dead = Vec::new();
         for item in records(tables, filter, stop).await? {
             if let Some(identity) = Identity::of_record(&item)
-                && filter.takes(&identity)
-                && filter.takes_reference(text(&item, "reference"))
+                && filter.takes_record(&item)
                 && !in_queue.contains(&identity.webhook_id)
             {
                 self.forecast(&item, identity, &mut dead);
@@ -135,7 +139,7 @@ impl Plan {
         while rest.peek().is_some() && !stop.is_asked_for() {
             let chunk: Vec<Dead> = rest.by_ref().take(DELIVERIES_PER_READ).collect();
             let of: Vec<&Identity> = chunk.iter().map(|dead| &dead.identity).collect();
-            let said = tables.read(&of, Parts::Subscriptions).await?;
+            let said = store.read(&of, Parts::Subscriptions).await?;
             for dead in chunk {
                 match verdict::of_subscription(said.subscription(&dead.identity)) {
                     Ok(_) => {
@@ -171,18 +175,43 @@ impl Plan {
 /// The records of dead deliveries among which those are that are meant.
 async fn records(tables: &Tables, filter: &Filter, stop: &Stop) -> Result<Vec<Item>, Error> {
     if let Some(webhook_id) = &filter.webhook_id {
-        return Ok(tables.record(webhook_id).await?.into_iter().collect());
+        return Ok(tables.delivery(webhook_id).await?.into_iter().collect());
     }
     // Who has no subscription left can not be sent anything, so those in the table are all.
-    let subscribers: BTreeSet<SubscriberId> = match &filter.subscriber_id {
-        Some(subscriber_id) => BTreeSet::from([subscriber_id.clone()]),
-        None => tables.subscribers(stop).await?,
+    let subscribers = match &filter.subscriber_id {
+        Some(subscriber_id) => vec![subscriber_id.to_string()],
+        None => tables.subscribers().await?.into_iter().collect(),
     };
-    let mut records = Vec::new();
-    for subscriber_id in subscribers {
-        records.extend(tables.dead(&subscriber_id, filter.since, stop).await?);
-    }
-    Ok(records)
+    let period = Period {
+        // Nothing dies before it happens.
+        since: filter
+            .since
+            .and_then(|since| since.checked_sub(CLOCKS_DIFFER_BY)),
+        until: None,
+    };
+    let found = about_each(subscribers, |subscriber| {
+        let (tables, filter, stop) = (tables.clone(), filter.clone(), stop.clone());
+        async move {
+            let mut dead = Vec::new();
+            let each = |item: &Item| {
+                if text(item, "state") == Some("dead") && filter.takes_record(item) {
+                    let mut item = item.clone();
+                    // It is not asked, and long.
+                    item.remove("history");
+                    dead.push(item);
+                }
+                if stop.is_asked_for() {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            };
+            tables.of_subscriber(&subscriber, period, each).await?;
+            Ok(dead)
+        }
+    })
+    .await?;
+    Ok(found.into_iter().flatten().collect())
 }
 
 /// Puts the copies of a delivery together.

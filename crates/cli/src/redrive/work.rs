@@ -12,8 +12,8 @@ use super::jobs::{Jobs, Sent};
 use super::letters::{Letters, Received};
 use super::plan::Dead;
 use super::stop::Stop;
+use super::store::{Parts, Said, Store, known};
 use super::summary::{Source, Summary};
-use super::tables::{Parts, Said, Tables, known};
 use super::verdict::{self, Handling, Letter, Mark};
 use super::{progress_bar, rebuild};
 use crate::error::Error;
@@ -23,7 +23,7 @@ const PER_BATCH: usize = 10;
 
 /// Everything that the work needs.
 pub(crate) struct Worker<'a> {
-    pub tables: Tables,
+    pub store: Store,
     pub jobs: Jobs,
     /// `None` if the dead-letter queue is left alone.
     pub letters: Option<&'a Letters>,
@@ -107,7 +107,7 @@ impl Worker<'_> {
         } else {
             Parts::Records
         };
-        let said = match self.tables.read(&of, parts).await {
+        let said = match self.store.read(&of, parts).await {
             Ok(said) => said,
             Err(error) => {
                 summary.not_reached += batch.len();
@@ -152,11 +152,9 @@ impl Worker<'_> {
             deleted.extend(ready.letters);
             if let Some(record) = ready.record {
                 let mark = mark(&record, message_id, now);
-                let tables = self.tables.clone();
+                let store = self.store.clone();
                 marking.spawn(async move {
-                    tables
-                        .mark(&ready.identity.webhook_id, &record, &mark)
-                        .await
+                    store.mark(&ready.identity.webhook_id, &record, &mark).await
                 });
             }
         }

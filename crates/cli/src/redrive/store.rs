@@ -1,7 +1,7 @@
-//! What the two tables say about dead deliveries, and the mark of a redrive.
+//! What the two tables say about some deliveries at this moment, and the mark of a redrive.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::time::{Duration, SystemTime};
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
@@ -9,11 +9,10 @@ use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
 use webhooks_core::identity::SubscriberId;
 use webhooks_core::subscription::{RowError, Subscription};
-use webhooks_shell::records::{self, BY_SUBSCRIBER, Item, text, time_value};
+use webhooks_shell::records::{self, Item, text, time_value};
 use webhooks_shell::{aws as shell, time};
 
 use super::filter::Identity;
-use super::stop::Stop;
 use super::verdict::{Known, Mark};
 use crate::aws;
 use crate::error::Error;
@@ -25,16 +24,9 @@ pub(crate) const DELIVERIES_PER_READ: usize = 50;
 const ROUNDS: u32 = 6;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
-/// How far the time of an event may lie ahead of its publication: as the publisher's clock.
-const CLOCKS_DIFFER_BY: Duration = Duration::from_hours(24);
-
-/// What is read of a record.
-const OF_A_RECORD: [&str; 16] = [
+/// What is read of a record, its payload aside.
+const OF_A_RECORD: [&str; 13] = [
     "webhookId",
-    "eventId",
-    "eventType",
-    "subscriberId",
-    "occurredAt",
     "reference",
     "state",
     "attempts",
@@ -45,11 +37,9 @@ const OF_A_RECORD: [&str; 16] = [
     "updatedAt",
     "nextAt",
     "redrivenAt",
+    "redrivenMessageId",
     "bodyOmitted",
 ];
-
-/// What is read of it beside that from the table; the index does not have it.
-const OF_THE_TABLE: [&str; 2] = ["redrivenMessageId", "body"];
 
 /// A row of the subscriptions table, by event type and subscriber.
 type SubscriptionKey = (String, SubscriberId);
@@ -87,13 +77,13 @@ pub(crate) enum Parts {
 
 /// The subscriptions and the deliveries.
 #[derive(Clone)]
-pub(crate) struct Tables {
+pub(crate) struct Store {
     client: Client,
     subscriptions: String,
     deliveries: String,
 }
 
-impl Tables {
+impl Store {
     pub(crate) fn new(aws: &SdkConfig, subscriptions: &str, deliveries: &str) -> Self {
         Self {
             client: Client::new(aws),
@@ -173,8 +163,8 @@ impl Tables {
         ask(&mut asked, &self.subscriptions, rows.collect(), names);
         let names = match parts {
             Parts::Subscriptions => return asked,
-            Parts::Records => [&OF_A_RECORD[..], &["redrivenMessageId"]].concat(),
-            Parts::Payloads => [&OF_A_RECORD[..], &OF_THE_TABLE].concat(),
+            Parts::Records => OF_A_RECORD.to_vec(),
+            Parts::Payloads => [&OF_A_RECORD[..], &["body"]].concat(),
         };
         let keys = of
             .iter()
@@ -182,99 +172,6 @@ impl Tables {
             .map(|delivery| Item::from([("webhookId".to_owned(), s(&delivery.webhook_id))]));
         ask(&mut asked, &self.deliveries, keys.collect(), &names);
         asked
-    }
-
-    /// A delivery's record, without its payload.
-    pub(crate) async fn record(&self, webhook_id: &str) -> Result<Option<Item>, Error> {
-        let names = OF_A_RECORD.map(placeholder);
-        let mut get = self
-            .client
-            .get_item()
-            .table_name(&self.deliveries)
-            .key("webhookId", AttributeValue::S(webhook_id.to_owned()))
-            .consistent_read(true)
-            .projection_expression(names.join(", "));
-        for (placeholder, name) in names.iter().zip(OF_A_RECORD) {
-            get = get.expression_attribute_names(placeholder, name);
-        }
-        let answer = get
-            .send()
-            .await
-            .map_err(|error| aws::failure("dynamodb:GetItem", &error))?;
-        Ok(answer.item)
-    }
-
-    /// Who is subscribed to anything.
-    pub(crate) async fn subscribers(&self, stop: &Stop) -> Result<BTreeSet<SubscriberId>, Error> {
-        let mut all = BTreeSet::new();
-        let mut start = None;
-        while !stop.is_asked_for() {
-            let page = self
-                .client
-                .scan()
-                .table_name(&self.subscriptions)
-                .projection_expression("subscriberId")
-                .set_exclusive_start_key(start)
-                .send()
-                .await
-                .map_err(|error| aws::failure("dynamodb:Scan", &error))?;
-            let ids = page.items().iter().filter_map(|row| {
-                let id = text(row, "subscriberId")?;
-                SubscriberId::parse(id).ok()
-            });
-            all.extend(ids);
-            start = page.last_evaluated_key.filter(|key| !key.is_empty());
-            if start.is_none() {
-                break;
-            }
-        }
-        Ok(all)
-    }
-
-    /// The records of a subscriber's dead deliveries as the index has them, the earliest to die
-    /// first. With `since`, those of events before it may be left out.
-    pub(crate) async fn dead(
-        &self,
-        subscriber_id: &SubscriberId,
-        since: Option<SystemTime>,
-        stop: &Stop,
-    ) -> Result<Vec<Item>, Error> {
-        let names = OF_A_RECORD.map(placeholder);
-        let mut all = Vec::new();
-        let mut start = None;
-        while !stop.is_asked_for() {
-            let mut query = self
-                .client
-                .query()
-                .table_name(&self.deliveries)
-                .index_name(BY_SUBSCRIBER)
-                .expression_attribute_values(":id", AttributeValue::S(subscriber_id.to_string()))
-                .expression_attribute_values(":dead", AttributeValue::S("dead".into()))
-                .filter_expression("#state = :dead")
-                .projection_expression(names.join(", "))
-                .set_exclusive_start_key(start);
-            for (placeholder, name) in names.iter().zip(OF_A_RECORD) {
-                query = query.expression_attribute_names(placeholder, name);
-            }
-            // Nothing dies before it happens.
-            let since = since.and_then(|since| since.checked_sub(CLOCKS_DIFFER_BY));
-            query = match since {
-                Some(since) => query
-                    .key_condition_expression("#subscriberId = :id AND #updatedAt >= :since")
-                    .expression_attribute_values(":since", time_value(since)),
-                None => query.key_condition_expression("#subscriberId = :id"),
-            };
-            let page = query
-                .send()
-                .await
-                .map_err(|error| aws::failure("dynamodb:Query", &error))?;
-            all.extend(page.items.unwrap_or_default());
-            start = page.last_evaluated_key.filter(|key| !key.is_empty());
-            if start.is_none() {
-                break;
-            }
-        }
-        Ok(all)
     }
 
     /// Writes into the record of a dead delivery that it was redriven, if it is as it was read.
