@@ -3,7 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use crate::outcome::{Fault, Outcome};
-use crate::policy::{RetryPolicy, Treatment};
+use crate::policy::{HEADROOM, RetryPolicy, Treatment};
+use crate::retry_after::RetryAfter;
 use crate::turn::Run;
 
 /// How soon a delivery comes back whose invocation had no time left when it began, in seconds:
@@ -36,6 +37,12 @@ pub enum DeadReason {
     Horizon,
     /// The policy does not try this status again.
     Status,
+    /// It could not be tried, too often, through our own fault.
+    Faults,
+    /// It would soon expire in the queue.
+    Age,
+    /// SQS will not hand the message out once more.
+    Receives,
 }
 
 impl DeadReason {
@@ -46,6 +53,9 @@ impl DeadReason {
             Self::Attempts => "attempts",
             Self::Horizon => "horizon",
             Self::Status => "status",
+            Self::Faults => "faults",
+            Self::Age => "age",
+            Self::Receives => "receives",
         }
     }
 }
@@ -63,42 +73,67 @@ pub fn decide(
     now: SystemTime,
     jitter: f64,
 ) -> Step {
-    let (treatment, retry_after) = match outcome {
+    let delay_seconds = match outcome {
         Outcome::Delivered { .. } => return Step::Ack,
         Outcome::Gone => return Step::Disable,
+        // Our own faults spend no attempt.
+        Outcome::Fault(fault) => {
+            if run.idle_receives >= HEADROOM {
+                return Step::Dead(DeadReason::Faults);
+            }
+            fault_delay(*fault, run, policy, jitter)
+        }
         Outcome::Retry {
             failure,
             retry_after,
-        } => (policy.treatment(*failure), *retry_after),
-        Outcome::Blocked(_) => (Treatment::Retry, None),
-        // Our own faults spend no attempt and never end a run.
-        Outcome::Fault(fault) => {
-            return Step::Retry {
-                delay_seconds: fault_delay(*fault, run, policy, jitter),
-            };
+        } => {
+            match policy.treatment(*failure) {
+                Treatment::Dead => return Step::Dead(DeadReason::Status),
+                Treatment::AtMost(tries) if run.refusals.saturating_add(1) >= tries => {
+                    return Step::Dead(DeadReason::Status);
+                }
+                Treatment::AtMost(_) | Treatment::Retry => {}
+            }
+            match next_attempt(*retry_after, run, policy, now, jitter) {
+                Ok(delay_seconds) => delay_seconds,
+                Err(reason) => return Step::Dead(reason),
+            }
         }
+        Outcome::Blocked(_) => match next_attempt(None, run, policy, now, jitter) {
+            Ok(delay_seconds) => delay_seconds,
+            Err(reason) => return Step::Dead(reason),
+        },
     };
-    match treatment {
-        Treatment::Dead => return Step::Dead(DeadReason::Status),
-        Treatment::AtMost(tries) if run.refusals.saturating_add(1) >= tries => {
-            return Step::Dead(DeadReason::Status);
-        }
-        Treatment::AtMost(_) | Treatment::Retry => {}
+    let next_at = now + Duration::from_secs(u64::from(delay_seconds));
+    if run.gives_up_at.is_some_and(|end| next_at > end) {
+        return Step::Dead(DeadReason::Age);
     }
+    if run.is_last_receive {
+        return Step::Dead(DeadReason::Receives);
+    }
+    Step::Retry { delay_seconds }
+}
+
+/// In how many seconds the next attempt is made, or why there is none.
+fn next_attempt(
+    retry_after: Option<RetryAfter>,
+    run: &Run,
+    policy: &RetryPolicy,
+    now: SystemTime,
+    jitter: f64,
+) -> Result<u32, DeadReason> {
     if run.attempt >= policy.attempts {
-        return Step::Dead(DeadReason::Attempts);
+        return Err(DeadReason::Attempts);
     }
-    let asked = retry_after.map_or(0, |retry_after| retry_after.seconds_from(now));
-    let delay_seconds = u32::try_from(asked)
-        .unwrap_or(u32::MAX)
-        .min(policy.longest_retry_after_seconds())
+    let delay_seconds = policy
+        .asked_seconds(retry_after, now)
         .max(policy.backoff_seconds(run.attempt, jitter));
     let age = now.duration_since(run.started_at).unwrap_or_default();
     let horizon = Duration::from_secs(policy.longest_run_seconds());
     if age + Duration::from_secs(u64::from(delay_seconds)) > horizon {
-        return Step::Dead(DeadReason::Horizon);
+        return Err(DeadReason::Horizon);
     }
-    Step::Retry { delay_seconds }
+    Ok(delay_seconds)
 }
 
 fn fault_delay(fault: Fault, run: &Run, policy: &RetryPolicy, jitter: f64) -> u32 {
@@ -107,6 +142,7 @@ fn fault_delay(fault: Fault, run: &Run, policy: &RetryPolicy, jitter: f64) -> u3
         Fault::Subscription
         | Fault::Row
         | Fault::Record
+        | Fault::TooLate
         | Fault::Secret
         | Fault::CutShort
         | Fault::Disable
@@ -138,6 +174,8 @@ mod tests {
             refusals: 0,
             started_at: now(),
             idle_receives: 0,
+            is_last_receive: false,
+            gives_up_at: None,
         }
     }
 
@@ -241,8 +279,8 @@ mod tests {
     }
 
     #[test]
-    fn our_own_faults_never_end_a_run_and_come_back_soon() {
-        for (before, longest) in [(0, 5), (1, 15), (4, 405), (30, 10_800)] {
+    fn our_own_faults_spend_no_attempt_and_come_back_soon() {
+        for (before, longest) in [(0, 5), (1, 15), (4, 405), (29, 10_800)] {
             let run = Run {
                 attempt: 8,
                 idle_receives: before,
@@ -258,6 +296,42 @@ mod tests {
             let no_time = Outcome::Fault(Fault::NoTimeLeft);
             assert_eq!(step(&no_time, &run), Step::Retry { delay_seconds: 1 });
         }
+    }
+
+    #[test]
+    fn what_can_not_be_tried_for_days_is_given_up_before_it_expires() {
+        let fault = Outcome::Fault(Fault::Secret);
+        let often = Run {
+            idle_receives: 30,
+            ..attempt(1)
+        };
+        assert_eq!(step(&fault, &often), Step::Dead(DeadReason::Faults));
+        // An attempt that can be made after all is one like any other.
+        assert_eq!(
+            step(&failed(500, ""), &often),
+            Step::Retry { delay_seconds: 45 }
+        );
+
+        let last = Run {
+            is_last_receive: true,
+            ..attempt(1)
+        };
+        for outcome in [&fault, &failed(500, "")] {
+            assert_eq!(step(outcome, &last), Step::Dead(DeadReason::Receives));
+        }
+        assert_eq!(step(&failed(200, ""), &last), Step::Ack);
+
+        let old = |seconds| Run {
+            gives_up_at: Some(now() + Duration::from_secs(seconds)),
+            ..attempt(1)
+        };
+        let outcome = failed(503, "100");
+        assert_eq!(
+            step(&outcome, &old(100)),
+            Step::Retry { delay_seconds: 100 }
+        );
+        assert_eq!(step(&outcome, &old(99)), Step::Dead(DeadReason::Age));
+        assert_eq!(step(&fault, &old(0)), Step::Dead(DeadReason::Age));
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub(crate) const EVENT_TYPE_MAX_BYTES: usize = 2048;
 pub(crate) const EVENT_ID_MAX_BYTES: usize = 256;
 
 /// The longest time, in bytes: RFC 3339 with a fraction takes 35.
-const TIME_MAX_BYTES: usize = 64;
+pub(crate) const TIME_MAX_BYTES: usize = 64;
 
 /// The `source` of events that this service publishes itself: notices to operators. They never
 /// become webhooks.

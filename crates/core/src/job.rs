@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::event::{EVENT_ID_MAX_BYTES, EVENT_TYPE_MAX_BYTES};
+use crate::event::{EVENT_ID_MAX_BYTES, EVENT_TYPE_MAX_BYTES, TIME_MAX_BYTES};
 use crate::identity::{SubscriberId, SubscriberIdError, is_webhook_id};
 use crate::json::{self, JsonError};
 use crate::sqs_text::escape_refused_characters;
@@ -115,6 +115,9 @@ impl<'a> Job<'a> {
         }
         if job.event_id.len() > EVENT_ID_MAX_BYTES {
             return bad("eventId", "at most 256 bytes");
+        }
+        if job.occurred_at.len() > TIME_MAX_BYTES {
+            return bad("occurredAt", "at most 64 bytes");
         }
         if !json::is_object(job.body.get()) {
             return bad("body", "a JSON object");

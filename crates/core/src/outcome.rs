@@ -55,6 +55,8 @@ pub enum Fault {
     /// By its receive count the delivery may have used up its attempts, and its record, which
     /// would know, can not be relied on.
     Record,
+    /// The message is so old that it would soon expire in the queue.
+    TooLate,
     /// The signing secret could not be read, or may not be signed with.
     Secret,
     /// The invocation had no time left for an attempt when it began.
@@ -114,6 +116,15 @@ impl Outcome {
         }
     }
 
+    /// What a failed answer asks for.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<RetryAfter> {
+        match self {
+            Self::Retry { retry_after, .. } => *retry_after,
+            Self::Delivered { .. } | Self::Gone | Self::Blocked(_) | Self::Fault(_) => None,
+        }
+    }
+
     /// The status of the answer, if there was one.
     #[must_use]
     pub fn status(&self) -> Option<u16> {
@@ -153,6 +164,7 @@ impl Fault {
             Self::Subscription => "subscription unreadable",
             Self::Row => "subscription row broken",
             Self::Record => "delivery record unreliable",
+            Self::TooLate => "message about to expire",
             Self::Secret => "signing secret unusable",
             Self::NoTimeLeft => "no time left",
             Self::CutShort => "cut short by the end of the invocation",

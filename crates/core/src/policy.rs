@@ -4,9 +4,10 @@
 //! prints them from here. What the template must know of a policy stands in its `Mappings`, and a
 //! test reads the template and compares.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::outcome::Failure;
+use crate::retry_after::RetryAfter;
 
 /// SQS hides a message for at most 12 h, counted from its receive, in seconds.
 const SQS_LONGEST_VISIBILITY: u32 = 43_200;
@@ -18,9 +19,17 @@ const MARGIN: u32 = 60;
 /// The most receives that a redrive policy can ask for (SQS, `maxReceiveCount`).
 const SQS_MOST_RECEIVES: u32 = 1000;
 
-/// How many receives a message has beyond its attempts: for receives in which nothing was sent
-/// because something of ours did not work, the process died, or somebody looked at the queue.
+/// How many receives of a message may make no attempt: because something of ours did not work, the
+/// process died, or somebody looked at the queue. A delivery that could not be tried for so long
+/// is dead.
 pub const HEADROOM: u32 = 30;
+
+/// How long the jobs queue keeps a message (the template's `MessageRetentionPeriod`).
+pub const JOB_RETENTION: Duration = Duration::from_hours(7 * 24);
+
+/// What is left of it when a delivery is given up, so that it reaches the dead-letter queue in
+/// time, however often its last receives go wrong.
+const RETENTION_MARGIN: Duration = Duration::from_hours(12);
 
 /// How soon a delivery comes back after the first fault of ours. The delay triples with each
 /// further one, so that a short disturbance costs seconds and [`HEADROOM`] lasts for days.
@@ -387,6 +396,29 @@ impl RetryPolicy {
             .sum()
     }
 
+    /// When a message that was sent at that time is given up, or it would expire in the queue.
+    #[must_use]
+    pub fn end_of_life(sent_at: SystemTime) -> SystemTime {
+        sent_at + (JOB_RETENTION - RETENTION_MARGIN)
+    }
+
+    /// How long a delivery waits, in seconds, whose run has ended after this `Retry-After` and of
+    /// which that could not be written down: as long as at the end of the schedule.
+    #[must_use]
+    pub fn pause_seconds(&self, retry_after: Option<RetryAfter>, now: SystemTime) -> u32 {
+        self.asked_seconds(retry_after, now)
+            .max(self.backoff_seconds(self.attempts, 1.0))
+    }
+
+    /// How long a receiver wants to be left alone, in seconds, as far as it can be granted.
+    #[must_use]
+    pub fn asked_seconds(&self, retry_after: Option<RetryAfter>, now: SystemTime) -> u32 {
+        let asked = retry_after.map_or(0, |retry_after| retry_after.seconds_from(now));
+        u32::try_from(asked)
+            .unwrap_or(u32::MAX)
+            .min(self.longest_retry_after_seconds())
+    }
+
     /// What a failure leads to.
     #[must_use]
     pub fn treatment(&self, failure: Failure) -> Treatment {
@@ -419,6 +451,15 @@ impl RetryPolicy {
     #[must_use]
     pub fn is_clamped(&self, attempt: u32) -> bool {
         self.planned_seconds(attempt) > f64::from(self.longest_delay_seconds)
+    }
+
+    /// The same policy with attempts of at most this long, if that is shorter.
+    #[must_use]
+    pub fn with_timeout_of_at_most(self, timeout: Duration) -> Self {
+        Self {
+            timeout: self.timeout.min(timeout),
+            ..self
+        }
     }
 
     /// The longest wait that a receiver can ask for, in seconds.

@@ -13,7 +13,7 @@ use webhooks_core::outcome::Fault;
 use webhooks_core::record::{self, Entry, Record, State};
 use webhooks_core::signature::{ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, sign};
 use webhooks_core::turn::{Memory, Received, Run};
-use webhooks_core::{DeadReason, Outcome, Step, Turn, reference, timestamp, turn};
+use webhooks_core::{DeadReason, Outcome, Step, Turn, reference, turn};
 
 use crate::Deliver;
 use crate::config::DeliveryLog;
@@ -21,6 +21,7 @@ use crate::deliveries::Change;
 use crate::metrics::Metrics;
 use crate::notices::Notice;
 use crate::reads::Reads;
+use crate::report::Report;
 use crate::subscriptions::{Disabled, SubscriptionKey};
 use crate::tables::Lookup;
 
@@ -28,7 +29,6 @@ use crate::tables::Lookup;
 const LEAST_TIME: Duration = Duration::from_secs(1);
 
 /// A delivery job, owned by its task.
-#[derive(Clone)]
 pub(crate) struct Delivery {
     pub webhook_id: String,
     pub event_id: String,
@@ -61,6 +61,14 @@ pub(crate) enum Fate {
         /// In seconds.
         pause: u32,
     },
+    /// It stays in the queue: its task has panicked.
+    Broken,
+}
+
+impl Fate {
+    /// It is seen again at once: there is nothing left to do but to let the redrive policy take
+    /// it.
+    pub(crate) const FAST_FORWARD: Self = Self::Back(0);
 }
 
 /// What came of a message's turn.
@@ -75,8 +83,22 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
+    /// The task has panicked.
+    pub(crate) fn broken() -> Self {
+        let mut ended = Self::quietly(Fate::Broken);
+        ended.metrics.faults = 1;
+        ended
+    }
+
+    /// While this copy of the message failed, another one was delivered.
+    pub(crate) fn another_was_delivered(&mut self) {
+        self.fate = Fate::Delete;
+        self.metrics.dead = 0;
+        self.notices.retain(|notice| !notice.is_of_death());
+    }
+
     /// Nothing happened but this.
-    pub(crate) fn quietly(fate: Fate) -> Self {
+    fn quietly(fate: Fate) -> Self {
         Self {
             fate,
             change: None,
@@ -97,21 +119,6 @@ enum Unwanted {
     AlreadyDelivered,
 }
 
-/// What came of an attempt, or of the try to make one.
-struct Report {
-    outcome: Outcome,
-    /// The url of the subscription. Never logged: path and query may hold a token.
-    url: String,
-    /// Where the POST went, if there was one.
-    host: Option<String>,
-    /// When the POST began, if there was one.
-    posted_at: Option<SystemTime>,
-    /// How long the POST took to its status line.
-    elapsed: Option<Duration>,
-    /// What went wrong, for a person.
-    error: Option<String>,
-}
-
 impl Deliver {
     /// Brings a message to its step and carries out what follows, except for what is done with
     /// the message and what is written down. `deadline` is when the answer must be in.
@@ -122,22 +129,22 @@ impl Deliver {
         deadline: Instant,
     ) -> Ended {
         if deadline.saturating_duration_since(Instant::now()) < LEAST_TIME {
-            let fault = Outcome::Fault(Fault::NoTimeLeft);
-            let report = Report::not_sent(fault, "not begun".into());
-            let run = delivery.run_by_receive_count();
+            let report = Report::fault(Fault::NoTimeLeft, "not begun");
+            let run = Run::by_receive_count(&self.received(&delivery), SystemTime::now());
             return self
                 .conclude(&delivery, &run, &Memory::Unreliable, report, deadline)
                 .await;
         }
         let mut memory = reads.found(&self.tables).await.memory(&delivery.webhook_id);
-        let unreadable = memory == Memory::Unreliable;
+        let is_unreadable = memory == Memory::Unreliable;
         let now = SystemTime::now();
-        let mut next = turn(&memory, &delivery.received(), &self.policy, now);
+        let received = self.received(&delivery);
+        let mut next = turn(&memory, &received, &self.policy, now);
         // What was read may lack an attempt that could not be written down; but no missing write
         // can undo that a delivery has ended.
         if self.deliveries.is_failing() && matches!(next, Turn::Attempt(_)) {
             memory = Memory::Unreliable;
-            next = turn(&memory, &delivery.received(), &self.policy, now);
+            next = turn(&memory, &received, &self.policy, now);
         }
         let mut ended = match next {
             Turn::Attempt(run) => match self.attempt(&delivery, &reads, deadline).await {
@@ -148,31 +155,57 @@ impl Deliver {
                 Err(unwanted) => self.drop_unwanted(&delivery, &run, &memory, unwanted),
             },
             Turn::Uncertain(run) => {
-                let fault = Outcome::Fault(Fault::Record);
-                let report = Report::not_sent(fault, "the receive count is used up".into());
+                let report = Report::fault(Fault::Record, "the receive count is used up");
                 self.conclude(&delivery, &run, &memory, report, deadline)
                     .await
+            }
+            Turn::TooLate(run) => {
+                let report = Report::fault(Fault::TooLate, "it has waited for almost a week");
+                let ended = self
+                    .conclude(&delivery, &run, &memory, report, deadline)
+                    .await;
+                // Its age tells the same at the next receive, whatever the record says.
+                Ended {
+                    fate: Fate::FAST_FORWARD,
+                    ..ended
+                }
             }
             Turn::AlreadyDelivered => {
                 delivery.log_dropped(Unwanted::AlreadyDelivered);
                 Ended::quietly(Fate::Delete)
             }
-            Turn::FastForward => Ended::quietly(Fate::Back(0)),
+            Turn::FastForward => Ended::quietly(Fate::FAST_FORWARD),
+            Turn::Stuck(run) => {
+                let pause = self.policy.fault_delay_seconds(run.idle_receives, 1.0);
+                Ended::quietly(Fate::Back(pause))
+            }
             Turn::NotYet(next_at) => {
                 let seconds = whole_seconds(next_at, now).min(self.policy.longest_delay_seconds);
                 Ended::quietly(Fate::Back(seconds))
             }
         };
-        if memory == Memory::Unreliable {
+        if memory == Memory::Broken {
             ended.metrics.record_errors += 1;
         }
-        // Whether its record says that it is dead could not be told at the next receive either.
-        if let Fate::Dead { pause } = ended.fate
-            && unreadable
-        {
-            ended.fate = Fate::Back(pause);
+        if is_unreadable {
+            ended.metrics.record_errors += 1;
+            // That its record says that it is dead could not be read at the next receive either.
+            if let Fate::Dead { pause } = ended.fate {
+                ended.fate = Fate::Back(pause);
+            }
         }
         ended
+    }
+
+    /// What SQS tells of the message.
+    pub(crate) fn received<'a>(&self, delivery: &'a Delivery) -> Received<'a> {
+        Received {
+            message_id: delivery.message_id.as_deref(),
+            receive_count: delivery.receive_count,
+            sent_at: delivery.sent_at,
+            first_received_at: delivery.first_received_at,
+            most_receives: self.most_receives,
+        }
     }
 
     async fn attempt(
@@ -181,9 +214,7 @@ impl Deliver {
         reads: &Reads,
         deadline: Instant,
     ) -> Result<Report, Unwanted> {
-        let fault = |fault, cause: &dyn fmt::Display| {
-            Ok(Report::not_sent(Outcome::Fault(fault), cause.to_string()))
-        };
+        let fault = |fault, cause: &dyn fmt::Display| Ok(Report::fault(fault, cause));
         let time_left = || deadline.saturating_duration_since(Instant::now());
         let (found, secret) = tokio::join!(
             reads.found(&self.tables),
@@ -285,14 +316,14 @@ impl Deliver {
             Step::Ack | Step::Disable => Fate::Delete,
             Step::Retry { delay_seconds } => Fate::Back(delay_seconds),
             Step::Dead(_) => Fate::Dead {
-                pause: self.policy.backoff_seconds(run.attempt, 1.0),
+                pause: self.policy.pause_seconds(report.outcome.retry_after(), now),
             },
         };
         Ended {
             fate,
             change: self.change(delivery, run, memory, &report, step, now),
             notices,
-            metrics: measure(delivery, run, memory, &report, step),
+            metrics: report.metrics(delivery, run, memory, step),
         }
     }
 
@@ -306,38 +337,32 @@ impl Deliver {
         step: Step,
         now: SystemTime,
     ) -> Option<Change> {
-        let after = match report.outcome {
+        match report.outcome {
             // The table is out of reach, or the time is over.
             Outcome::Fault(
                 Fault::Subscription | Fault::Record | Fault::NoTimeLeft | Fault::Internal,
             ) => return None,
             // It spends no attempt, and how many there were is not known.
             Outcome::Fault(_) if *memory == Memory::Unreliable => return None,
-            Outcome::Fault(Fault::Row | Fault::Secret | Fault::CutShort | Fault::Disable)
+            Outcome::Fault(
+                Fault::Row | Fault::TooLate | Fault::Secret | Fault::CutShort | Fault::Disable,
+            )
             | Outcome::Delivered { .. }
             | Outcome::Gone
             | Outcome::Retry { .. }
-            | Outcome::Blocked(_) => Record::after(
-                known(memory),
-                delivery.message_id.as_deref(),
-                run,
-                &report.outcome,
-                step,
-                &self.policy,
-                now,
-            ),
-        };
-        let entry = Entry {
-            n: run.attempt,
-            at: now,
-            outcome: record::word(&report.outcome, step).to_owned(),
-            status: report.outcome.status(),
-            ms: report.millis(),
-            error: report.told_error(),
-            next_at: record::next_at(step, now),
-        };
+            | Outcome::Blocked(_) => {}
+        }
+        let record = Record::after(
+            known(memory),
+            delivery.message_id.as_deref(),
+            run,
+            &report.outcome,
+            step,
+            &self.policy,
+            now,
+        );
         let dead = record::dead_reason(step).map(|reason| (reason, delivery.payload.clone()));
-        self.written_down(delivery, memory, after, entry, dead)
+        self.written_down(delivery, memory, record, report.entry(run, step, now), dead)
     }
 
     fn drop_unwanted(
@@ -424,26 +449,6 @@ impl Deliver {
 }
 
 impl Delivery {
-    /// What SQS tells of the message.
-    fn received(&self) -> Received<'_> {
-        Received {
-            message_id: self.message_id.as_deref(),
-            receive_count: self.receive_count,
-            sent_at: self.sent_at,
-            first_received_at: self.first_received_at,
-        }
-    }
-
-    /// The run as the receive count alone has it.
-    pub(crate) fn run_by_receive_count(&self) -> Run {
-        Run {
-            attempt: self.receive_count,
-            refusals: 0,
-            started_at: SystemTime::now(),
-            idle_receives: self.receive_count.saturating_sub(1),
-        }
-    }
-
     fn disabled_notice(&self) -> Notice {
         Notice::Disabled {
             event_type: self.key.event_type.clone(),
@@ -466,124 +471,10 @@ impl Delivery {
     }
 }
 
-impl Report {
-    fn not_sent(outcome: Outcome, error: String) -> Self {
-        Self {
-            outcome,
-            url: String::new(),
-            host: None,
-            posted_at: None,
-            elapsed: None,
-            error: Some(error),
-        }
-    }
-
-    fn millis(&self) -> Option<u64> {
-        u64::try_from(self.elapsed?.as_millis()).ok()
-    }
-
-    /// What went wrong, with the kind of failure before it where the text alone does not tell.
-    fn told_error(&self) -> Option<String> {
-        match (self.outcome.failure(), &self.error) {
-            (Some(failure), Some(error)) => Some(format!("{failure}: {error}")),
-            (_, error) => error.clone(),
-        }
-    }
-
-    /// The one line of this attempt. Faults of ours are errors, which an alarm counts.
-    fn log(&self, delivery: &Delivery, run: &Run, step: Step, now: SystemTime) {
-        let (delay_seconds, next_at) = match step {
-            Step::Retry { delay_seconds } => (
-                Some(delay_seconds),
-                record::next_at(step, now).map(timestamp::format),
-            ),
-            Step::Ack | Step::Disable | Step::Dead(_) => (None, None),
-        };
-        macro_rules! line {
-            ($level:ident, $message:literal) => {
-                tracing::$level!(
-                    webhookId = delivery.webhook_id,
-                    eventId = delivery.event_id,
-                    eventType = delivery.key.event_type,
-                    subscriberId = delivery.key.subscriber_id.as_str(),
-                    messageId = delivery.message_id,
-                    host = self.host,
-                    attempt = run.attempt,
-                    outcome = record::word(&self.outcome, step),
-                    status = self.outcome.status(),
-                    failure = self.outcome.failure(),
-                    error = self.error,
-                    ms = self.millis(),
-                    deadReason = record::dead_reason(step).map(|reason| reason.name()),
-                    delaySeconds = delay_seconds,
-                    nextAt = next_at,
-                    $message
-                )
-            };
-        }
-        match self.outcome {
-            Outcome::Delivered { .. } | Outcome::Retry { .. } | Outcome::Gone => {
-                line!(info, "delivery.attempted");
-            }
-            Outcome::Blocked(_) | Outcome::Fault(Fault::CutShort) => {
-                line!(warn, "delivery.attempted");
-            }
-            Outcome::Fault(Fault::Disable) => line!(error, "delivery.attempted"),
-            Outcome::Fault(
-                Fault::Subscription
-                | Fault::Row
-                | Fault::Record
-                | Fault::Secret
-                | Fault::NoTimeLeft
-                | Fault::Internal,
-            ) => line!(error, "delivery.unsent"),
-        }
-    }
-}
-
-/// Counts what came of an attempt.
-fn measure(
-    delivery: &Delivery,
-    run: &Run,
-    memory: &Memory,
-    report: &Report,
-    step: Step,
-) -> Metrics {
-    let mut metrics = Metrics::default();
-    match report.outcome {
-        Outcome::Fault(_) => metrics.faults = 1,
-        Outcome::Blocked(_) => metrics.blocked = 1,
-        Outcome::Delivered { .. } => {
-            metrics.delivered = 1;
-            metrics.attempts_per_delivered.push(run.attempt);
-        }
-        Outcome::Gone => metrics.gone = 1,
-        Outcome::Retry { .. } => {}
-    }
-    if metrics.faults == 0 {
-        metrics.attempts = 1;
-        match step {
-            Step::Retry { .. } => metrics.retried = 1,
-            Step::Dead(_) => metrics.dead = 1,
-            Step::Ack | Step::Disable => {}
-        }
-    }
-    metrics.latencies.extend(report.elapsed);
-    // A redriven delivery is old, and not because of us.
-    if *memory == Memory::Known(None)
-        && let Some(posted_at) = report.posted_at
-        && let Some(occurred_at) = timestamp::parse(&delivery.occurred_at)
-    {
-        let waited = posted_at.duration_since(occurred_at).unwrap_or_default();
-        metrics.first_attempt_latencies.push(waited);
-    }
-    metrics
-}
-
 fn known(memory: &Memory) -> Option<&Record> {
     match memory {
         Memory::Known(record) => record.as_ref(),
-        Memory::Unreliable => None,
+        Memory::Broken | Memory::Unreliable => None,
     }
 }
 

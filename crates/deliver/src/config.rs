@@ -1,5 +1,7 @@
 //! The environment of the function.
 
+use std::time::Duration;
+
 use webhooks_core::endpoint::EndpointRules;
 use webhooks_core::policy::{self, OverrideError, Overrides, RetryPolicy};
 use webhooks_core::setting::{SettingError, Settings, flag, http_url, table_name};
@@ -35,10 +37,12 @@ pub struct Config {
     /// `SECRET_PREFIX`: the first part of the name of every signing-secret parameter.
     pub secret_prefix: String,
     /// `RETRY_POLICY` by name, as changed by `RETRY_BASE_SECONDS`, `RETRY_FACTOR`,
-    /// `RETRY_CAP_SECONDS` and `RETRY_ATTEMPTS`, stretched by `RETRY_TIME_SCALE`, on a queue with
-    /// the visibility timeout of `VISIBILITY_TIMEOUT_SECONDS` and the `maxReceiveCount` of
-    /// `MAX_RECEIVE_COUNT`.
+    /// `RETRY_CAP_SECONDS` and `RETRY_ATTEMPTS`, stretched by `RETRY_TIME_SCALE`, with attempts of
+    /// at most `ATTEMPT_TIMEOUT_SECONDS`, on a queue with the visibility timeout of
+    /// `VISIBILITY_TIMEOUT_SECONDS` and the `maxReceiveCount` of `MAX_RECEIVE_COUNT`.
     pub policy: RetryPolicy,
+    /// `MAX_RECEIVE_COUNT`: after how many receives the queue's redrive policy moves a message.
+    pub most_receives: u32,
     /// `ALLOW_PRIVATE_ENDPOINTS`.
     pub endpoints: EndpointRules,
 }
@@ -63,6 +67,8 @@ impl Config {
     /// # Errors
     /// Names the variable that is missing or wrong.
     pub fn from_settings(settings: &Settings<'_>) -> Result<Self, ConfigError> {
+        let receives = number(settings, "MAX_RECEIVE_COUNT", COUNT)?;
+        let policy = retry_policy(settings, receives)?;
         Ok(Self {
             queue_url: settings.required("QUEUE_URL", "the URL of an SQS queue", http_url)?,
             table_name: settings.required("TABLE_NAME", TABLE, table_name)?,
@@ -94,7 +100,8 @@ impl Config {
                 "the first part of a parameter's path, such as `webhooks`, without a slash at either end",
                 secret_prefix,
             )?,
-            policy: retry_policy(settings)?,
+            most_receives: receives.unwrap_or(policy.receives()),
+            policy,
             endpoints: EndpointRules {
                 allow_private: settings.optional(
                     "ALLOW_PRIVATE_ENDPOINTS",
@@ -109,7 +116,24 @@ impl Config {
 
 const TABLE: &str = "the name of a DynamoDB table";
 
-fn retry_policy(settings: &Settings<'_>) -> Result<RetryPolicy, ConfigError> {
+const SECONDS: &str = "a whole number of seconds, at least 1";
+const COUNT: &str = "a whole number, at least 1";
+
+fn number(
+    settings: &Settings<'_>,
+    name: &'static str,
+    expected: &str,
+) -> Result<Option<u32>, SettingError> {
+    settings.optional(name, expected, None, |text| {
+        let number: u32 = text.parse().ok()?;
+        (number > 0).then_some(Some(number))
+    })
+}
+
+fn retry_policy(
+    settings: &Settings<'_>,
+    receives: Option<u32>,
+) -> Result<RetryPolicy, ConfigError> {
     let policy = settings.optional(
         "RETRY_POLICY",
         format_args!("one of {}", policy::NAMES.join(", ")),
@@ -131,21 +155,16 @@ fn retry_policy(settings: &Settings<'_>) -> Result<RetryPolicy, ConfigError> {
         DEFAULT_VISIBILITY_TIMEOUT_SECONDS,
         |text| text.parse().ok().filter(|seconds| *seconds <= 43_200),
     )?;
-    let number = |name, expected| {
-        settings.optional(name, expected, None, |text| {
-            let number: u32 = text.parse().ok()?;
-            (number > 0).then_some(Some(number))
-        })
-    };
-    let seconds = "a whole number of seconds, at least 1";
-    let count = "a whole number, at least 1";
     let overrides = Overrides {
-        base_seconds: number("RETRY_BASE_SECONDS", seconds)?,
-        factor: number("RETRY_FACTOR", count)?,
-        cap_seconds: number("RETRY_CAP_SECONDS", seconds)?,
-        attempts: number("RETRY_ATTEMPTS", count)?,
+        base_seconds: number(settings, "RETRY_BASE_SECONDS", SECONDS)?,
+        factor: number(settings, "RETRY_FACTOR", COUNT)?,
+        cap_seconds: number(settings, "RETRY_CAP_SECONDS", SECONDS)?,
+        attempts: number(settings, "RETRY_ATTEMPTS", COUNT)?,
     };
-    let receives = number("MAX_RECEIVE_COUNT", count)?;
+    let policy = match number(settings, "ATTEMPT_TIMEOUT_SECONDS", SECONDS)? {
+        Some(seconds) => policy.with_timeout_of_at_most(Duration::from_secs(u64::from(seconds))),
+        None => policy,
+    };
     Ok(policy
         .with_time_scale(time_scale)
         .for_visibility_timeout(visibility_timeout)
@@ -210,6 +229,11 @@ mod tests {
         assert_eq!(log.delivery_log, DeliveryLog::Failures);
         let bus = config(("EVENT_BUS_NAME", Some("default"))).unwrap();
         assert_eq!(bus.event_bus_name.as_deref(), Some("default"));
+        let shorter = config(("ATTEMPT_TIMEOUT_SECONDS", Some("3"))).unwrap();
+        assert_eq!(shorter.policy.timeout, Duration::from_secs(3));
+        let not_longer = config(("ATTEMPT_TIMEOUT_SECONDS", Some("11"))).unwrap();
+        assert_eq!(not_longer.policy.timeout, Duration::from_secs(10));
+        assert_eq!(config(("", None)).unwrap().most_receives, 38);
         let fewer = config(("RETRY_ATTEMPTS", Some("5"))).unwrap();
         assert_eq!(fewer.policy.attempts, 5);
     }

@@ -4,7 +4,7 @@
 //! exactness, so it is counted, and until a write succeeds again this environment does not rely
 //! on what it reads.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::Write as _;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -74,6 +74,8 @@ pub(crate) enum Written {
     DeliveredMeanwhile,
     /// It may not be in the table.
     Failed,
+    /// It is not, and never will be, for what it holds: that says nothing about others.
+    Refused,
 }
 
 /// The deliveries table.
@@ -173,13 +175,15 @@ async fn put(client: &Client, table_name: &str, changes: Vec<Change>) -> Vec<(St
             Some(WriteRequest::builder().put_request(put.ok()?).build())
         })
         .collect();
+    let mut error = None;
+    let mut one_by_one = false;
     for round in 0..ROUNDS {
         if round > 0 {
             time::pause(FIRST_PAUSE, round).await;
         }
         let answer = client
             .batch_write_item()
-            .request_items(table_name, waiting.clone())
+            .request_items(table_name, std::mem::take(&mut waiting))
             .send()
             .await;
         match answer {
@@ -190,31 +194,43 @@ async fn put(client: &Client, table_name: &str, changes: Vec<Change>) -> Vec<(St
                     .and_then(|tables| tables.remove(table_name));
                 waiting = unprocessed.unwrap_or_default();
             }
-            Err(error) => {
-                let error = aws::describe(&error);
-                tracing::error!(error, records = waiting.len(), "records.unwritten");
+            Err(failed) => {
+                // One of them may not be to DynamoDB's liking.
+                one_by_one = failed.code() == Some("ValidationException");
+                error = Some(aws::describe(&failed));
                 break;
             }
         }
         if waiting.is_empty() {
             break;
         }
-        if round + 1 == ROUNDS {
-            let error = "still unprocessed";
-            tracing::error!(error, records = waiting.len(), "records.unwritten");
-        }
     }
-    let unwritten: Vec<&str> = waiting
+    if one_by_one {
+        let mut written = Vec::with_capacity(changes.len());
+        for change in changes {
+            let result = update(client, table_name, &change).await;
+            written.push((change.webhook_id, result));
+        }
+        return written;
+    }
+    let unwritten: HashSet<&str> = waiting
         .iter()
         .filter_map(|request| records::text(request.put_request()?.item(), "webhookId"))
         .collect();
+    let is_written =
+        |change: &Change| error.is_none() && !unwritten.contains(change.webhook_id.as_str());
+    let failed = changes.iter().filter(|change| !is_written(change)).count();
+    if failed > 0 {
+        let error = error.as_deref().unwrap_or("still unprocessed");
+        tracing::error!(error, records = failed, "records.unwritten");
+    }
     changes
         .iter()
         .map(|change| {
-            let written = if unwritten.contains(&change.webhook_id.as_str()) {
-                Written::Failed
-            } else {
+            let written = if is_written(change) {
                 Written::Done
+            } else {
+                Written::Failed
             };
             (change.webhook_id.clone(), written)
         })
@@ -224,36 +240,39 @@ async fn put(client: &Client, table_name: &str, changes: Vec<Change>) -> Vec<(St
 /// Adds an entry to a record that is there, or may be.
 async fn update(client: &Client, table_name: &str, change: &Change) -> Written {
     let send = |mode| send_update(client, table_name, change, mode);
-    let unread = change.before == Memory::Unreliable && change.record.message_id.is_some();
-    let mut result = send(if unread {
-        Mode::SameRun
-    } else {
-        Mode::Overwrite
-    })
-    .await;
-    if unread
-        && result
-            .as_ref()
-            .is_err_and(|error| is_condition(error) || is_invalid(error))
-    {
-        // There is no record, it is of another run, or it is broken.
-        result = send(Mode::Overwrite).await;
-    }
-    if result.as_ref().is_err_and(is_too_large) {
+    let mut result = match &change.before {
+        Memory::Unreliable if change.record.message_id.is_some() => {
+            let result = send(Mode::SameRun).await;
+            if result.as_ref().is_err_and(is_condition) {
+                // There is no record, or it is of another run.
+                send(Mode::Overwrite).await
+            } else {
+                result
+            }
+        }
+        Memory::Broken => send(Mode::BeginAnew).await,
+        Memory::Known(_) | Memory::Unreliable => send(Mode::Overwrite).await,
+    };
+    // The item would be too large, or what is there is not what it should be.
+    if result.as_ref().is_err_and(is_invalid) {
         result = send(Mode::BeginAnew).await;
     }
     match result {
         Ok(()) => Written::Done,
         Err(error) if is_condition(&error) => Written::DeliveredMeanwhile,
         Err(error) => {
-            let error = aws::describe(&error);
+            let text = aws::describe(&error);
             tracing::error!(
-                error,
+                error = text,
                 webhookId = change.webhook_id,
                 records = 1,
                 "records.unwritten"
             );
-            Written::Failed
+            if is_invalid(&error) {
+                Written::Refused
+            } else {
+                Written::Failed
+            }
         }
     }
 }
@@ -266,7 +285,7 @@ enum Mode {
     SameRun,
     /// The record is as the change says, and its history grows.
     Overwrite,
-    /// The same without the earlier entries and without the body: the item would be too large.
+    /// The record is as the change says, and its history begins anew.
     BeginAnew,
 }
 
@@ -280,13 +299,6 @@ fn is_invalid<R>(error: &SdkError<UpdateItemError, R>) -> bool {
     error.code() == Some("ValidationException")
 }
 
-fn is_too_large<R>(error: &SdkError<UpdateItemError, R>) -> bool {
-    is_invalid(error)
-        && error
-            .message()
-            .is_some_and(|message| message.contains("exceeded the maximum allowed size"))
-}
-
 async fn send_update(
     client: &Client,
     table_name: &str,
@@ -297,9 +309,6 @@ async fn send_update(
     item.remove("webhookId");
     if mode == Mode::BeginAnew {
         item.insert("historyCut".into(), AttributeValue::Bool(true));
-        if item.remove("body").is_some() {
-            item.insert("bodyOmitted".into(), AttributeValue::Bool(true));
-        }
     }
     let mut condition = "attribute_not_exists(#state) OR #state <> :delivered";
     if mode == Mode::SameRun {
@@ -322,7 +331,9 @@ async fn send_update(
     let mut assignments = Vec::with_capacity(item.len());
     for (name, value) in item {
         assignments.push(match (name.as_str(), mode) {
-            ("createdAt", _) => "#createdAt = if_not_exists(#createdAt, :createdAt)".to_owned(),
+            ("createdAt", Mode::SameRun | Mode::Overwrite) => {
+                "#createdAt = if_not_exists(#createdAt, :createdAt)".to_owned()
+            }
             ("attempts" | "refusals", Mode::SameRun) => format!("#{name} = #{name} + :{name}"),
             ("history", Mode::SameRun | Mode::Overwrite) => {
                 request =

@@ -18,6 +18,7 @@ mod metrics;
 mod notices;
 mod post;
 mod reads;
+mod report;
 mod secrets;
 mod sqs_event;
 mod subscriptions;
@@ -37,7 +38,6 @@ use tokio::time::Instant;
 use webhooks_core::endpoint::EndpointRules;
 use webhooks_core::identity::SubscriberId;
 use webhooks_core::job::{Job, JobError};
-use webhooks_core::outcome::Fault;
 use webhooks_core::policy::RetryPolicy;
 use webhooks_core::turn::Run;
 use webhooks_core::{Outcome, Step, decide};
@@ -71,6 +71,7 @@ pub struct Deliver {
     endpoints: EndpointRules,
     delivery_log: DeliveryLog,
     reference_fields: Vec<String>,
+    most_receives: u32,
     function_name: String,
     poster: Poster,
     queue: Queue,
@@ -107,11 +108,13 @@ struct Receipt {
     receipt_handle: Option<String>,
 }
 
-/// One message of a batch.
-struct Received {
+/// A message of the batch whose delivery is under way.
+struct InHand {
     receipt: Receipt,
     /// `None` for a poison message.
-    delivery: Option<Delivery>,
+    webhook_id: Option<String>,
+    /// What becomes of it if its task breaks, in seconds.
+    pause: u32,
 }
 
 impl Deliver {
@@ -130,6 +133,7 @@ impl Deliver {
             endpoints: config.endpoints,
             delivery_log: config.delivery_log,
             reference_fields: config.reference_fields,
+            most_receives: config.most_receives,
             function_name,
             queue: Queue::new(aws, config.queue_url),
             secrets: SecretCache::new(aws, config.secret_prefix),
@@ -159,39 +163,43 @@ impl Deliver {
             error
         })?;
         drop(payload);
+        let (batch, deliveries) = self.take_apart(messages);
+        let mut ended = self.take_turns(deliveries, time::before(end, MARGIN)).await;
+        let changes = ended.values_mut().filter_map(|ended| ended.change.take());
+        let written = self
+            .write_down(changes.collect(), time::before(end, MARGIN_AFTER_WRITING))
+            .await;
         let mut metrics = Metrics::default();
-        let batch: Vec<Received> = messages.into_iter().map(Received::new).collect();
-        let mut ended = self.take_turns(&batch, time::before(end, MARGIN)).await;
-
-        let mut changes = Vec::new();
         let mut notices = Vec::new();
-        for ended in ended.values_mut() {
-            changes.extend(ended.change.take());
+        for (webhook_id, ended) in &mut ended {
+            if written.get(webhook_id) == Some(&Written::DeliveredMeanwhile) {
+                ended.another_was_delivered();
+            }
             notices.append(&mut ended.notices);
             metrics.add(std::mem::take(&mut ended.metrics));
         }
-        let written = self
-            .write_down(changes, time::before(end, MARGIN_AFTER_WRITING))
-            .await;
 
         let mut response = SqsBatchResponse::default();
         let mut reported = HashSet::new();
         let mut wishes = Vec::new();
         let mut unidentified = false;
-        for Received { receipt, delivery } in batch {
-            let fate = delivery
-                .as_ref()
-                .map(|delivery| self.fate(delivery, &ended, &written));
-            let visible_in = match fate {
-                Some(Fate::Delete) => continue,
-                Some(Fate::Back(seconds) | Fate::Dead { pause: seconds }) => Some(seconds),
-                // A poison message keeps the queue's own pace: during a deployment a newer
-                // function may know it.
-                None => {
-                    metrics.poison += 1;
-                    None
-                }
-            };
+        for InHand {
+            receipt,
+            webhook_id,
+            pause,
+        } in batch
+        {
+            // A poison message keeps the queue's own pace: during a deployment a newer function
+            // may know it.
+            let mut visible_in = None;
+            if let Some(webhook_id) = webhook_id {
+                visible_in = match visible_in_seconds(&webhook_id, &ended, &written, pause) {
+                    None => continue,
+                    seconds => seconds,
+                };
+            } else {
+                metrics.poison += 1;
+            }
             let Some(message_id) = receipt.message_id else {
                 unidentified = true;
                 continue;
@@ -209,7 +217,7 @@ impl Deliver {
         }
         let unwritten = written
             .values()
-            .filter(|written| **written == Written::Failed);
+            .filter(|written| matches!(written, Written::Failed | Written::Refused));
         metrics.record_errors += u32::try_from(unwritten.count()).unwrap_or(u32::MAX);
         metrics.print(&self.function_name, SystemTime::now());
         if !wishes.is_empty() || !notices.is_empty() {
@@ -227,31 +235,38 @@ impl Deliver {
         Ok(response)
     }
 
-    /// What becomes of a message, now that it is known what could be written down.
-    fn fate(
-        &self,
-        delivery: &Delivery,
-        ended: &HashMap<String, Ended>,
-        written: &HashMap<String, Written>,
-    ) -> Fate {
-        let Some(ended) = ended.get(&delivery.webhook_id) else {
-            return self.after_a_panic(delivery);
-        };
-        match (ended.fate, written.get(&delivery.webhook_id)) {
-            // Another copy of the message has been delivered while this one failed.
-            (Fate::Back(_) | Fate::Dead { .. }, Some(Written::DeliveredMeanwhile)) => Fate::Delete,
-            (Fate::Dead { .. }, Some(Written::Done)) => Fate::Back(0),
-            (fate, Some(_) | None) => fate,
+    /// Reads the jobs in the messages. Copies of one delivery in the same batch share one turn.
+    fn take_apart(&self, messages: Vec<Message>) -> (Vec<InHand>, Vec<Delivery>) {
+        let mut batch = Vec::with_capacity(messages.len());
+        let mut deliveries = Vec::with_capacity(messages.len());
+        let mut seen = HashSet::new();
+        for message in messages {
+            let receipt = Receipt {
+                message_id: message.message_id.clone(),
+                receipt_handle: message.receipt_handle.clone(),
+            };
+            let before = message.receive_count.unwrap_or(1).saturating_sub(1);
+            let pause = self.policy.fault_delay_seconds(before, rand::random());
+            let webhook_id = match delivery(message) {
+                Ok(delivery) => {
+                    let webhook_id = delivery.webhook_id.clone();
+                    if seen.insert(webhook_id.clone()) {
+                        deliveries.push(delivery);
+                    }
+                    Some(webhook_id)
+                }
+                Err(error) => {
+                    tracing::error!(%error, messageId = receipt.message_id, "message.poison");
+                    None
+                }
+            };
+            batch.push(InHand {
+                receipt,
+                webhook_id,
+                pause,
+            });
         }
-    }
-
-    fn after_a_panic(&self, delivery: &Delivery) -> Fate {
-        let fault = Outcome::Fault(Fault::Internal);
-        match self.decide(&fault, &delivery.run_by_receive_count(), SystemTime::now()) {
-            Step::Retry { delay_seconds } => Fate::Back(delay_seconds),
-            // A fault ends no run.
-            Step::Ack | Step::Disable | Step::Dead(_) => Fate::Back(1),
-        }
+        (batch, deliveries)
     }
 
     /// Writes down what came of the batch, and gives what became of each part of it.
@@ -294,39 +309,35 @@ impl Deliver {
         }
     }
 
-    /// Brings every delivery to its end, by its id. Copies of one delivery in the same batch share
-    /// one turn. A task that has panicked leaves none.
+    /// Brings every delivery to its end, by its id.
     async fn take_turns(
         self: &Arc<Self>,
-        batch: &[Received],
+        deliveries: Vec<Delivery>,
         deadline: Instant,
     ) -> HashMap<String, Ended> {
-        let mut seen = HashSet::new();
-        let deliveries: Vec<&Delivery> = batch
-            .iter()
-            .filter_map(|message| message.delivery.as_ref())
-            .filter(|delivery| seen.insert(delivery.webhook_id.as_str()))
-            .collect();
         let reads = Arc::new(Reads::for_batch(&deliveries, &self.secrets, deadline));
+        let asking = {
+            let (this, reads) = (Arc::clone(self), Arc::clone(&reads));
+            tokio::spawn(async move { reads.ask_for_secrets(&this.secrets).await })
+        };
         let begun: Vec<_> = deliveries
             .into_iter()
             .map(|delivery| {
-                let turn =
-                    Arc::clone(self).take_turn(delivery.clone(), Arc::clone(&reads), deadline);
-                (&delivery.webhook_id, tokio::spawn(turn))
+                let webhook_id = delivery.webhook_id.clone();
+                let turn = Arc::clone(self).take_turn(delivery, Arc::clone(&reads), deadline);
+                (webhook_id, tokio::spawn(turn))
             })
             .collect();
         let mut all = HashMap::with_capacity(begun.len());
         for (webhook_id, turn) in begun {
-            match turn.await {
-                Ok(ended) => {
-                    all.insert(webhook_id.clone(), ended);
-                }
-                Err(error) => {
-                    tracing::error!(%error, webhookId = webhook_id, "delivery.task_failed");
-                }
-            }
+            let ended = turn.await.unwrap_or_else(|error| {
+                tracing::error!(%error, webhookId = webhook_id, "delivery.task_failed");
+                Ended::broken()
+            });
+            all.insert(webhook_id, ended);
         }
+        // Whoever needs a secret has waited for it.
+        asking.abort();
         all
     }
 
@@ -336,20 +347,23 @@ impl Deliver {
     }
 }
 
-impl Received {
-    fn new(message: Message) -> Self {
-        let receipt = Receipt {
-            message_id: message.message_id.clone(),
-            receipt_handle: message.receipt_handle.clone(),
-        };
-        let delivery = match delivery(message) {
-            Ok(delivery) => Some(delivery),
-            Err(error) => {
-                tracing::error!(%error, messageId = receipt.message_id, "message.poison");
-                None
-            }
-        };
-        Self { receipt, delivery }
+/// When a message is seen again, now that it is known what could be written down, in seconds;
+/// `None` if it is deleted. `pause` is for one whose task has broken.
+fn visible_in_seconds(
+    webhook_id: &str,
+    ended: &HashMap<String, Ended>,
+    written: &HashMap<String, Written>,
+    pause: u32,
+) -> Option<u32> {
+    match ended
+        .get(webhook_id)
+        .map_or(Fate::Broken, |ended| ended.fate)
+    {
+        Fate::Delete => None,
+        Fate::Back(seconds) => Some(seconds),
+        Fate::Dead { .. } if written.get(webhook_id) == Some(&Written::Done) => Some(0),
+        Fate::Dead { pause } => Some(pause),
+        Fate::Broken => Some(pause),
     }
 }
 

@@ -39,6 +39,14 @@ pub(crate) enum Notice {
 }
 
 impl Notice {
+    /// Whether it says that a delivery is dead.
+    pub(crate) fn is_of_death(&self) -> bool {
+        match self {
+            Self::Dead { .. } => true,
+            Self::Disabled { .. } => false,
+        }
+    }
+
     fn detail_type(&self) -> &'static str {
         match self {
             Self::Dead { .. } => "webhooks.delivery.dead",

@@ -31,7 +31,7 @@ pub(crate) struct Reads {
 impl Reads {
     /// The reads for these deliveries, which may take until `deadline` at most.
     pub(crate) fn for_batch(
-        deliveries: &[&Delivery],
+        deliveries: &[Delivery],
         cache: &SecretCache,
         deadline: Instant,
     ) -> Self {
@@ -74,6 +74,13 @@ impl Reads {
         self.found.get_or_init(read).await
     }
 
+    /// Asks for the secrets that are not known, while the tables are read.
+    pub(crate) async fn ask_for_secrets(&self, cache: &SecretCache) {
+        if !self.unknown.is_empty() {
+            self.asked_secrets(cache).await;
+        }
+    }
+
     /// The secret of a subscriber. Those whose secret is known do not wait for SSM.
     pub(crate) async fn secret(
         &self,
@@ -85,6 +92,14 @@ impl Reads {
         {
             return known;
         }
+        let asked = self.asked_secrets(cache).await;
+        asked.get(subscriber).cloned().unwrap_or_else(|| {
+            let error = "SSM was not asked".into();
+            Err(SecretUnavailable::Unreadable(subscriber.to_string(), error))
+        })
+    }
+
+    async fn asked_secrets(&self, cache: &SecretCache) -> &HashMap<SubscriberId, SecretResult> {
         let ask = || {
             cache.ask(
                 self.unknown.iter().cloned().collect(),
@@ -92,10 +107,6 @@ impl Reads {
                 self.deadline,
             )
         };
-        let asked = self.secrets.get_or_init(ask).await;
-        asked.get(subscriber).cloned().unwrap_or_else(|| {
-            let error = "SSM was not asked".into();
-            Err(SecretUnavailable::Unreadable(subscriber.to_string(), error))
-        })
+        self.secrets.get_or_init(ask).await
     }
 }

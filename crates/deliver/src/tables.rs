@@ -1,7 +1,7 @@
 //! What a batch reads from DynamoDB: the subscriptions and the delivery records, in one call.
 
 use std::collections::{HashMap, HashSet};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
@@ -167,6 +167,7 @@ impl Tables {
                 }
             }
         }
+        let now = SystemTime::now();
         let known: HashSet<&Key> = asked.iter().collect();
         if !items
             .keys()
@@ -194,11 +195,12 @@ impl Tables {
                 }
                 Key::Delivery(webhook_id) => {
                     tables.get(&self.deliveries)?;
+                    let item = item.filter(|item| !records::has_expired(item, now));
                     let memory = match item.map(records::record) {
                         Some(Ok(record)) => Memory::Known(Some(record)),
                         Some(Err(attribute)) => {
                             tracing::error!(webhookId = webhook_id, attribute, "record.broken");
-                            Memory::Unreliable
+                            Memory::Broken
                         }
                         None => Memory::Known(None),
                     };
@@ -244,7 +246,7 @@ impl Tables {
                 &self.deliveries,
                 deliveries,
                 "webhookId, #word, messageId, attempts, refusals, startedAt, createdAt, \
-                 updatedAt, nextAt",
+                 updatedAt, nextAt, expiresAt",
                 "state",
             ),
         ];

@@ -4,7 +4,7 @@
 //! so names and forms are those of the table's description in the README.
 
 use std::collections::HashMap;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use webhooks_core::record::{Entry, Record, State};
@@ -16,26 +16,45 @@ pub type Item = HashMap<String, AttributeValue>;
 /// The index by which a subscriber's deliveries are found, the newest last.
 pub const BY_SUBSCRIBER: &str = "bySubscriber";
 
-/// Reads what an attempt needs of a row.
+/// Whether a row should be gone by now: DynamoDB deletes late.
+#[must_use]
+pub fn has_expired(item: &Item, now: SystemTime) -> bool {
+    number::<u64>(item, "expiresAt").is_some_and(|seconds| {
+        SystemTime::UNIX_EPOCH
+            .checked_add(Duration::from_secs(seconds))
+            .is_some_and(|expires_at| expires_at <= now)
+    })
+}
+
+/// Reads what an attempt needs of a row. Of a delivery that has ended, as a person may have written
+/// it down, the times may be missing.
 ///
 /// # Errors
 /// Names the first attribute that is missing or is not what it should be.
 pub fn record(item: &Item) -> Result<Record, &'static str> {
-    let number = |name: &'static str| match item.get(name) {
+    let count = |name: &'static str| match item.get(name) {
         Some(AttributeValue::N(number)) => number.parse::<u32>().map_err(|_| name),
         Some(_) => Err(name),
         None => Ok(0),
     };
+    let state = text(item, "state")
+        .and_then(State::by_name)
+        .ok_or("state")?;
+    let moment = |name: &'static str| match (time(item, name), state) {
+        (Some(time), _) => Ok(time),
+        (None, State::Retrying) => Err(name),
+        (None, State::Delivered | State::Dead | State::Gone | State::Dropped) => {
+            Ok(SystemTime::UNIX_EPOCH)
+        }
+    };
     Ok(Record {
-        state: text(item, "state")
-            .and_then(State::by_name)
-            .ok_or("state")?,
+        state,
         message_id: text(item, "messageId").map(str::to_owned),
-        attempts: number("attempts")?,
-        refusals: number("refusals")?,
-        started_at: time(item, "startedAt").ok_or("startedAt")?,
-        created_at: time(item, "createdAt").ok_or("createdAt")?,
-        updated_at: time(item, "updatedAt").ok_or("updatedAt")?,
+        attempts: count("attempts")?,
+        refusals: count("refusals")?,
+        started_at: moment("startedAt")?,
+        created_at: moment("createdAt")?,
+        updated_at: moment("updatedAt")?,
         next_at: time(item, "nextAt"),
     })
 }
@@ -113,8 +132,6 @@ pub fn time_value(time: SystemTime) -> AttributeValue {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn now() -> SystemTime {
@@ -174,9 +191,24 @@ mod tests {
                 next_at: None,
             })
         );
+        item.remove("startedAt");
+        assert_eq!(record(&item), Err("startedAt"));
+        let by_hand = Item::from([("state".to_owned(), s("delivered"))]);
+        assert_eq!(record(&by_hand).unwrap().state, State::Delivered);
         item.insert("attempts".into(), s("2"));
         assert_eq!(record(&item), Err("attempts"));
         item.insert("state".into(), s("asleep"));
         assert_eq!(record(&item), Err("state"));
+    }
+
+    #[test]
+    fn a_row_expires_at_its_second() {
+        let item = |seconds: &str| {
+            Item::from([("expiresAt".to_owned(), AttributeValue::N(seconds.into()))])
+        };
+        assert!(has_expired(&item("1796040000"), now()));
+        assert!(!has_expired(&item("1796040001"), now()));
+        assert!(!has_expired(&item("18446744073709551615"), now()));
+        assert!(!has_expired(&Item::new(), now()));
     }
 }
