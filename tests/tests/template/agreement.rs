@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use webhooks_core::policy::{HEADROOM, NAMES, RetryPolicy};
+use webhooks_core::policy::{HEADROOM, JOB_RETENTION, NAMES, RetryPolicy};
 
 use crate::cloudformation::{Template, number, text_of};
 
@@ -40,6 +40,11 @@ fn with_each_policy_and_timeout() -> Vec<(RetryPolicy, Template)> {
 
 fn function_timeout(template: &Template) -> u64 {
     number(&template.properties("DeliverFunction")["Timeout"])
+}
+
+fn attempt_timeout(template: &Template) -> u64 {
+    let told = &template.properties("DeliverFunction")["Environment"]["Variables"];
+    number(&told["ATTEMPT_TIMEOUT_SECONDS"])
 }
 
 fn visibility_timeout(template: &Template) -> u64 {
@@ -147,6 +152,17 @@ fn the_description_of_the_policy_names_each_with_its_attempts() {
     }
 }
 
+/// With a short timeout of the function too: what is left is time to read, to write down and to
+/// answer.
+#[test]
+fn an_attempt_ends_before_the_function_does() {
+    for timeout in Template::read().allowed_values("DeliverTimeoutSeconds") {
+        let template = Template::read().with("DeliverTimeoutSeconds", &timeout);
+        let left = function_timeout(&template) - attempt_timeout(&template);
+        assert!(left >= 2, "{left} s");
+    }
+}
+
 /// Only then is a timeout of the attempt the partner's and not ours.
 #[test]
 fn in_production_an_attempt_has_all_of_its_time() {
@@ -154,6 +170,8 @@ fn in_production_an_attempt_has_all_of_its_time() {
         let needed = policy.timeout.as_secs() + TIME_BESIDES_THE_ATTEMPT;
         let timeout = function_timeout(&template);
         assert!(timeout >= needed, "{}: {timeout} s", policy.name);
+        let attempt = attempt_timeout(&template);
+        assert!(attempt >= policy.timeout.as_secs(), "{attempt} s");
     }
 }
 
@@ -168,6 +186,7 @@ fn a_job_outlives_its_run_and_a_dead_letter_outlives_a_job() {
         let lost = receives(&template) * visibility_timeout(&template);
         let longest = policy.longest_run_seconds() + policy.longest_faults_seconds() + lost;
         let retention = job_retention(&template);
+        assert_eq!(retention, JOB_RETENTION.as_secs());
         assert!(longest < retention, "{}: {longest} s", policy.name);
         let dead = template.properties("DeadLetterQueue");
         assert_eq!(number(&dead["MessageRetentionPeriod"]), LONGEST_RETENTION);

@@ -3,6 +3,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use deliver::DeliveryLog;
 use serde_json::{Value, json};
@@ -107,8 +108,10 @@ fn deliver_follows_every_parameter() {
             let hidden = number(&template.properties("JobsQueue")["VisibilityTimeout"]);
             let longest = u64::from(config.policy.longest_delay_seconds);
             assert_eq!(longest, 43_200 - hidden - 60);
+            let attempt = variables["ATTEMPT_TIMEOUT_SECONDS"].parse().unwrap();
             let published = RetryPolicy::by_name(name)
                 .unwrap()
+                .with_timeout_of_at_most(Duration::from_secs(attempt))
                 .with_time_scale(0.5)
                 .for_visibility_timeout(u32::try_from(hidden).unwrap());
             assert_eq!(config.policy, published);
