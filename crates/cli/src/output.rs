@@ -22,7 +22,8 @@ pub trait Report: Serialize + Display {
 /// If it can not be written. A reader that wanted no more, like `head`, is none.
 pub fn print(report: &impl Report, json: bool) -> Result<Exit, Error> {
     let mut text = if json {
-        serde_json::to_string_pretty(report).map_err(|error| Error::Failed(error.to_string()))?
+        let text = serde_json::to_string_pretty(report);
+        safe_json(&text.map_err(|error| Error::Failed(error.to_string()))?)
     } else {
         safe_lines(&report.to_string())
     };
@@ -71,6 +72,23 @@ pub fn safe(text: &str) -> String {
     escaped(text, |_| false)
 }
 
+/// JSON with the same meaning and nothing that a terminal would obey. Outside its texts it has none
+/// of these characters, and within them each can be written as an escape.
+fn safe_json(json: &str) -> String {
+    let mut safe = String::with_capacity(json.len());
+    for c in json.chars() {
+        if c == '\n' || !(c.is_control() || is_invisible(c)) {
+            safe.push(c);
+        } else {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                // Writing to a string does not fail.
+                let _ = write!(safe, "\\u{unit:04x}");
+            }
+        }
+    }
+    safe
+}
+
 fn escaped(text: &str, stays: impl Fn(char) -> bool) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -106,6 +124,18 @@ mod tests {
             r"a\u{202e}b\u{200b}c\u{2028}"
         );
         assert_eq!(safe("Größe 12 € → 😀"), "Größe 12 € → 😀");
+    }
+
+    #[test]
+    fn json_says_the_same_in_other_words() {
+        let text = "\u{9b}31m\u{202e}\u{e0041}\u{7f}é\n\t\"\\";
+        let json = serde_json::to_string_pretty(&[text]).unwrap();
+        let safe = safe_json(&json);
+        assert_eq!(
+            safe,
+            "[\n  \"\\u009b31m\\u202e\\udb40\\udc41\\u007fé\\n\\t\\\"\\\\\"\n]"
+        );
+        assert_eq!(serde_json::from_str::<[String; 1]>(&safe).unwrap(), [text]);
     }
 
     #[test]
