@@ -1,5 +1,11 @@
 //! `log`, `stats` and `schedule` against tables and a stack.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test stops where it stands"
+)]
+
 use std::time::{Duration, SystemTime};
 
 use e2e::fake_aws::Reply;
