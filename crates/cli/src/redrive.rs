@@ -65,7 +65,7 @@ pub struct Arguments {
     #[arg(long, value_name = "TYPE")]
     event_type: Option<String>,
 
-    /// Only deliveries with this reference, such as an order number
+    /// Only deliveries with this reference, such as the order's number (template: ReferenceFields)
     #[arg(long, value_name = "VALUE")]
     reference: Option<String>,
 
@@ -73,15 +73,16 @@ pub struct Arguments {
     #[arg(long, value_name = "ID", value_parser = webhook_id)]
     webhook_id: Option<String>,
 
-    /// Only events from this time on: `2h` (ago), `2026-11-30T12:00:00Z`
-    #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
+    /// Only events from then on: 30m, 2h, 7d (ago), or 2026-11-30T12:00:00Z
+    #[arg(long, value_name = "WHEN", value_parser = Moment::parse)]
     since: Option<Moment>,
 
-    /// Only events before this time
-    #[arg(long, value_name = "TIME", value_parser = Moment::parse)]
+    /// Only events before then
+    #[arg(long, value_name = "WHEN", value_parser = Moment::parse)]
     until: Option<Moment>,
 
-    /// Where dead deliveries are looked for
+    /// Where dead deliveries are looked for: in the dead-letter queue (dlq), in the delivery
+    /// records of 30 days (records), or in both
     #[arg(long, value_name = "WHERE", value_enum, default_value_t = Place::Both)]
     from: Place,
 
@@ -102,11 +103,9 @@ pub struct Arguments {
 /// Where dead deliveries are looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Place {
-    /// The dead-letter queue
     Dlq,
-    /// The delivery records of the last 30 days
     Records,
-    /// The queue, and the records of what it does not have
+    // The queue, and the records of what it does not have.
     Both,
 }
 

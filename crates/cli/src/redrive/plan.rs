@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::time::{Duration, SystemTime};
 
 use webhooks_core::timestamp;
-use webhooks_shell::records::{Item, text};
+use webhooks_shell::records::{self, Item, text};
 
 use super::filter::{Filter, Identity};
 use super::letters::{Found, Letters, Received};
@@ -126,7 +126,7 @@ impl Plan {
         stop: &Stop,
     ) -> Result<(), Error> {
         let mut dead = Vec::new();
-        for item in records(tables, filter, stop).await? {
+        for item in dead_records(tables, filter, stop).await? {
             if let Some(identity) = Identity::of_record(&item)
                 && filter.takes_record(&item)
                 && !in_queue.contains(&identity.webhook_id)
@@ -173,7 +173,7 @@ impl Plan {
 }
 
 /// The records of dead deliveries among which those are that are meant.
-async fn records(tables: &Tables, filter: &Filter, stop: &Stop) -> Result<Vec<Item>, Error> {
+async fn dead_records(tables: &Tables, filter: &Filter, stop: &Stop) -> Result<Vec<Item>, Error> {
     if let Some(webhook_id) = &filter.webhook_id {
         return Ok(tables.delivery(webhook_id).await?.into_iter().collect());
     }
@@ -194,7 +194,8 @@ async fn records(tables: &Tables, filter: &Filter, stop: &Stop) -> Result<Vec<It
         async move {
             let mut dead = Vec::new();
             let each = |item: &Item| {
-                if text(item, "state") == Some("dead") && filter.takes_record(item) {
+                let is_there = !records::has_expired(item, SystemTime::now());
+                if is_there && text(item, "state") == Some("dead") && filter.takes_record(item) {
                     let mut item = item.clone();
                     // It is not asked, and long.
                     item.remove("history");

@@ -1,7 +1,7 @@
 //! What the two tables say about some deliveries at this moment, and the mark of a redrive.
 
 use std::collections::{HashMap, HashSet};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
@@ -25,7 +25,7 @@ const ROUNDS: u32 = 6;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
 /// What is read of a record, its payload aside.
-const OF_A_RECORD: [&str; 13] = [
+const OF_A_RECORD: [&str; 14] = [
     "webhookId",
     "reference",
     "state",
@@ -39,6 +39,7 @@ const OF_A_RECORD: [&str; 13] = [
     "redrivenAt",
     "redrivenMessageId",
     "bodyOmitted",
+    "expiresAt",
 ];
 
 /// A row of the subscriptions table, by event type and subscriber.
@@ -117,7 +118,9 @@ impl Store {
                 1
             };
             for item in records {
-                if let Some(id) = text(&item, "webhookId") {
+                if let Some(id) = text(&item, "webhookId")
+                    && !records::has_expired(&item, SystemTime::now())
+                {
                     said.records.insert(id.to_owned(), item);
                 }
             }

@@ -9,6 +9,7 @@ use super::filter::Identity;
 use super::letters::HIDDEN_SECONDS;
 use super::verdict::{Obstacle, Settled};
 use crate::error::Exit;
+use crate::grid::Grid;
 use crate::output::{Report, safe};
 
 /// Where a dead delivery is taken from.
@@ -302,37 +303,16 @@ impl Summary {
         if lines.is_empty() {
             return "Nothing to redrive.".into();
         }
-        let mut rows = vec![[
-            "subscriber".to_owned(),
-            "event type".to_owned(),
-            "dead letters".to_owned(),
-            "records".to_owned(),
-        ]];
-        rows.extend(lines.iter().map(|((subscriber_id, event_type), sources)| {
-            [
-                safe(subscriber_id),
-                safe(event_type),
-                sources.dead_letters.to_string(),
-                sources.records.to_string(),
-            ]
-        }));
-        rows.push([
-            "to redrive".to_owned(),
-            String::new(),
-            self.planned.dead_letters.to_string(),
-            self.planned.records.to_string(),
-        ]);
-        let width = |column: usize| {
-            let cells = rows.iter().filter_map(|row| row.get(column));
-            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-        };
-        let (first, second, third, fourth) = (width(0), width(1), width(2), width(3));
-        let rows = rows.iter().map(|[subscriber, event_type, letters, records]| {
-            format!(
-                "{subscriber:first$}  {event_type:second$}  {letters:>third$}  {records:>fourth$}"
-            )
-        });
-        rows.collect::<Vec<_>>().join("\n")
+        let mut grid = Grid::new(&["subscriber", "event type", "dead letters", "records"]);
+        let counts =
+            |sources: &Sources| [sources.dead_letters, sources.records].map(|n| n.to_string());
+        for ((subscriber_id, event_type), sources) in lines {
+            let names = [subscriber_id.clone(), event_type.clone()];
+            grid.push(names.into_iter().chain(counts(sources)));
+        }
+        let names = ["to redrive".to_owned(), String::new()];
+        grid.push(names.into_iter().chain(counts(&self.planned)));
+        grid.to_string()
     }
 
     /// A line for everything that is not, or was not, sent.
@@ -345,7 +325,7 @@ impl Summary {
             HIDDEN_SECONDS / 60
         );
         let lines = [
-            (self.not_reached, "Not come to and still dead"),
+            (self.not_reached, "Not reached and still dead"),
             (self.refused, &refused),
             (self.unmarked, "Redriven, but not marked so in the record"),
             (
@@ -363,7 +343,7 @@ impl Summary {
             ),
             (
                 queue.elsewhere,
-                "Messages of the dead-letter queue in other hands (another redrive, the SQS console), about",
+                "Messages of the dead-letter queue in other hands (another redrive, or one that was killed, or the SQS console), about",
             ),
         ];
         let settled = self.left.nothing_to_do.lines();
@@ -392,4 +372,62 @@ fn from(sources: Sources) -> String {
         "{} from the dead-letter queue, {} from records",
         sources.dead_letters, sources.records
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_done_and_what_was_not_is_told_in_lines() {
+        let mut summary = Summary {
+            redriven: Sources {
+                dead_letters: 11,
+                records: 1,
+            },
+            refused: 1,
+            refusal: Some("InvalidMessageContents: \u{1b}[2J".into()),
+            undeleted: 2,
+            ..Summary::default()
+        };
+        summary.left.nothing_to_do.add(Settled::Delivered);
+        summary.left.skipped.add(Obstacle::SwitchedOff);
+        summary.dead_letter_queue.not_jobs = 3;
+        assert_eq!(
+            summary.to_string(),
+            "\
+Redriven: 12 deliveries (11 from the dead-letter queue, 1 from records).
+Delivered meanwhile, nothing to do: 1
+Not redriven, the subscription is switched off: 1
+Refused by the jobs queue and still dead (InvalidMessageContents: \\u{1b}[2J): 1
+Dead letters that could not be deleted; the next run does it: 2
+Messages in the dead-letter queue that are not delivery jobs, left there: 3
+Run it again to go on: what was redriven is not sent twice."
+        );
+        assert_eq!(summary.exit(), Exit::Failed);
+        assert_eq!(Summary::default().to_string(), "Redriven: no delivery.");
+    }
+
+    #[test]
+    fn only_what_was_wanted_and_not_done_fails() {
+        let exit = |change: fn(&mut Summary)| {
+            let mut summary = Summary::default();
+            change(&mut summary);
+            summary.exit()
+        };
+        assert_eq!(exit(|_| {}), Exit::Done);
+        assert_eq!(exit(|s| s.dead_letter_queue.not_jobs = 1), Exit::Done);
+        assert_eq!(exit(|s| s.left.nothing_to_do.delivered = 1), Exit::Done);
+        assert_eq!(exit(|s| s.left.skipped.not_subscribed = 1), Exit::Failed);
+        assert_eq!(exit(|s| s.not_reached = 1), Exit::Failed);
+        assert_eq!(exit(|s| s.unmarked = 1), Exit::Failed);
+        assert_eq!(exit(|s| s.declined = true), Exit::Failed);
+        assert_eq!(exit(|s| s.error = Some(String::new())), Exit::Failed);
+        assert_eq!(exit(|s| s.interrupted = true), Exit::Interrupted);
+        let dry_run = |s: &mut Summary| {
+            s.dry_run = true;
+            s.left.skipped.not_subscribed = 1;
+        };
+        assert_eq!(exit(dry_run), Exit::Done);
+    }
 }

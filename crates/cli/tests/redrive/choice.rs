@@ -3,6 +3,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use e2e::delivery_record::now_ms;
 use e2e::sqs_event::{Job, OCCURRED_AT};
 use e2e::stage::Stage;
 use flate2::Compression;
@@ -77,6 +78,9 @@ async fn all_subscribers_records_are_found_page_by_page() {
         &json!({"state": {"S": "delivered"}}),
     );
     put_dead_record(&stage, &job(91, "gone"), "m", &json!({}));
+    // Past its 30 days, and not yet deleted.
+    let expired = json!({"expiresAt": {"N": (now_ms() / 1000 - 1).to_string()}});
+    put_dead_record(&stage, &job(92, "a"), "m", &expired);
 
     assert_eq!(redriven(&stage, &["--rate", "1000"]).await, (0, 25));
 
@@ -229,8 +233,8 @@ async fn a_dry_run_changes_nothing() {
         ran.stdout,
         "\
 subscriber  event type  dead letters  records
-kasse-nord  OrderPaid              1        1
-to redrive                         1        1
+kasse-nord  OrderPaid   1             1
+to redrive  -           1             1
 Delivered meanwhile, nothing to do: 1
 Not redriven, nobody is subscribed any more: 1
 This was a dry run: nothing was changed.

@@ -1,6 +1,14 @@
 //! `webhooks redrive`, the real program against AWS as the tests play it: what it sends, marks and
 //! deletes, and what it leaves.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test stops where it stands"
+)]
+
 mod choice;
 mod steps;
 mod trouble;
