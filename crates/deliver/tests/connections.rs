@@ -3,11 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use e2e::http1::response;
 use e2e::receiver::{Answer, Received, Receiver};
 use e2e::runtime::Ending;
 use e2e::signature::{assert_signed, secret_for};
 use e2e::sqs_event::{Job, Record, event};
 use e2e::stage::{FUNCTION_TIMEOUT, Stage, failures};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpSocket;
 use tokio::sync::Notify;
 
 const DELIVER: &str = env!("CARGO_BIN_EXE_deliver");
@@ -261,6 +264,54 @@ async fn one_hanging_receiver_holds_up_nobody_and_is_cut_off_after_ten_seconds()
         );
     }
     receiver.wait_until_open(8).await;
+}
+
+/// The limit for connecting is 5 s, that for the whole attempt 10 s.
+#[tokio::test]
+async fn a_peer_that_takes_seven_seconds_to_read_the_request_is_delivered_to() {
+    const SLICES: usize = 70;
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(64 * 1024).unwrap();
+    socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let listener = socket.listen(8).unwrap();
+    let stage = Stage::for_deliver().await;
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    stage.subscribe("kasse-nord", &url);
+    // So much that after 5 s there is still more to come than the buffers of both ends take.
+    let job = Job {
+        body: format!(r#"{{"data":"{}"}}"#, "x".repeat(16_000_000)),
+        ..Job::for_subscriber("kasse-nord")
+    };
+    let deliver = stage.start(DELIVER).await;
+    let records = [Record::new(0, &job.text())];
+
+    let (batch, request) = tokio::join!(stage.deliver(&deliver, &records), async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = Vec::new();
+        let mut slice = vec![0; job.body.len() / SLICES];
+        for _ in 0..SLICES {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            stream.read_exact(&mut slice).await.unwrap();
+            request.extend_from_slice(&slice);
+        }
+        let head = request.windows(4).position(|window| window == b"\r\n\r\n");
+        let length = head.unwrap() + 4 + job.body.len();
+        slice.resize(length - request.len(), 0);
+        stream.read_exact(&mut slice).await.unwrap();
+        request.extend_from_slice(&slice);
+        let answer = response(200, &[], b"");
+        stream.write_all(&answer).await.unwrap();
+        request
+    });
+
+    assert_eq!(batch.response, failures(&NONE));
+    assert_eq!(batch.visibilities, []);
+    assert!(
+        (Duration::from_secs(7)..Duration::from_secs(9)).contains(&batch.took),
+        "{:?}",
+        batch.took
+    );
+    assert!(request.ends_with(job.body.as_bytes()));
 }
 
 #[tokio::test]

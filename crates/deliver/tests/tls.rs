@@ -7,6 +7,7 @@
 )]
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use e2e::sqs_event::{Job, Record};
 use e2e::stage::{Stage, failures};
@@ -140,4 +141,35 @@ async fn a_server_that_does_not_speak_tls_gets_no_webhook() {
     assert!(bytes.starts_with(&[22, 3]), "a TLS handshake");
     let webhook = b"webhook-id";
     assert!(!bytes.windows(webhook.len()).any(|window| window == webhook));
+}
+
+#[tokio::test]
+async fn a_server_that_never_shakes_hands_is_given_up_within_the_time_for_connecting() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let stage = Stage::for_deliver().await;
+    stage.subscribe(
+        "kasse-nord",
+        &format!("https://{}/", listener.local_addr().unwrap()),
+    );
+    let deliver = stage.start(DELIVER).await;
+    let records = [Record::new(0, &Job::for_subscriber("kasse-nord").text())];
+
+    let (batch, ()) = tokio::join!(stage.deliver(&deliver, &records), async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        // It reads what comes, until the sender hangs up.
+        stream.read_to_end(&mut Vec::new()).await.unwrap();
+    });
+
+    assert_eq!(batch.response, failures(&["m0"]));
+    batch.assert_delay(0, 30..=60);
+    assert!(
+        (Duration::from_secs(5)..Duration::from_secs(6)).contains(&batch.took),
+        "{:?}",
+        batch.took
+    );
+    deliver
+        .line_with(&["delivery.attempted", r#""failure":"connect""#])
+        .await;
+    let another = tokio::time::timeout(Duration::ZERO, listener.accept()).await;
+    assert!(another.is_err(), "not at once: {another:?}");
 }
