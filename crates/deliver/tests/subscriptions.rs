@@ -223,6 +223,77 @@ async fn an_answer_that_does_not_speak_of_the_table_proves_no_row_gone() {
 }
 
 #[tokio::test]
+async fn an_answer_with_anything_that_was_not_asked_for_proves_nothing() {
+    let row = |subscriber_id: &str, url: &str| {
+        let mut row = key("OrderPaid", subscriber_id);
+        row["url"] = json!({"S": url});
+        row["enabled"] = json!({"BOOL": true});
+        row
+    };
+    let none = || json!({TABLE_NAME: [], DELIVERIES_TABLE: []});
+    let receiver = Receiver::always(Answer::status(204)).await;
+    let row_of_a = row("a", &receiver.url("/a"));
+    // Each has a right row of `a` beside what is wrong, and none of `b`.
+    let wrong_rows = [
+        (TABLE_NAME, row("other", &receiver.url("/other"))),
+        (TABLE_NAME, row("A", &receiver.url("/other"))),
+        (TABLE_NAME, key("OrderRefunded", "a")),
+        (TABLE_NAME, json!({"eventType": {"S": "OrderPaid"}})),
+        (TABLE_NAME, json!({})),
+        (TABLE_NAME, row_of_a.clone()),
+        (TABLE_NAME, record_key(0, "a")),
+        (DELIVERIES_TABLE, record_key(7, "a")),
+        (DELIVERIES_TABLE, key("OrderPaid", "a")),
+        ("elsewhere", row_of_a.clone()),
+        ("elsewhere", record_key(0, "a")),
+    ];
+    let wrong_rows = wrong_rows.map(|(table, wrong)| {
+        let mut responses = none();
+        responses[TABLE_NAME] = json!([row_of_a]);
+        let rows = responses[table].as_array().cloned().unwrap_or_default();
+        responses[table] = rows.into_iter().chain([wrong]).collect();
+        json!({"Responses": responses, "UnprocessedKeys": {}})
+    });
+    let wrong_keys = [
+        (TABLE_NAME, json!([key("OrderPaid", "other")])),
+        (TABLE_NAME, json!([record_key(0, "a")])),
+        (TABLE_NAME, json!([])),
+        (DELIVERIES_TABLE, json!([record_key(7, "a")])),
+        ("elsewhere", json!([key("OrderPaid", "a")])),
+    ];
+    let wrong_keys = wrong_keys.map(|(table, keys)| {
+        let mut responses = none();
+        responses[TABLE_NAME] = json!([row_of_a]);
+        json!({"Responses": responses, "UnprocessedKeys": {table: {"Keys": keys}}})
+    });
+    let outputs = wrong_rows.into_iter().chain(wrong_keys);
+    side_by_side(outputs, |output| {
+        let url = receiver.url("/a");
+        async move {
+            let stage = Stage::for_deliver().await;
+            for name in ["a", "b"] {
+                stage.subscribe(name, &url);
+            }
+            stage
+                .aws
+                .always("BatchGetItem", Reply::Output(output.clone()));
+            let deliver = stage.start(DELIVER).await;
+            let records = [Record::of_event(0, "a"), Record::of_event(1, "b")];
+
+            let batch = stage.deliver(&deliver, &records).await;
+
+            assert_eq!(batch.response, failures(&["m0", "m1"]), "{output}");
+            for n in [0, 1] {
+                batch.assert_delay(n, FAULT_DELAY);
+            }
+            deliver.line_with(&["ERROR", "tables.unreadable"]).await;
+        }
+    })
+    .await;
+    assert_eq!(receiver.connections(), 0);
+}
+
+#[tokio::test]
 async fn a_url_longer_than_2048_bytes_is_a_broken_row() {
     let receiver = Receiver::always(Answer::status(204)).await;
     let stage = Stage::for_deliver().await;
