@@ -300,6 +300,37 @@ async fn subscriptions_that_cannot_be_read_to_the_end_fail_the_event() {
 }
 
 #[tokio::test]
+async fn an_answer_without_items_is_no_empty_page() {
+    let outputs = [
+        json!({}),
+        json!({"Items": null}),
+        json!({"Count": 0, "ScannedCount": 0}),
+    ];
+    // The first page, or the second of two rows.
+    let cases = outputs
+        .into_iter()
+        .flat_map(|output| [(0, 0), (1, 2)].map(|(pages, sent)| (output.clone(), pages, sent)));
+    side_by_side(cases, |(output, pages, sent)| async move {
+        let stage = stage_with_subscribers(3).await;
+        stage.aws.set_page_size(2);
+        stage.aws.always("Query", Reply::Output(output.clone()));
+        stage.aws.next("Query", vec![Reply::Usual; pages]);
+        let dispatch = stage.start(DISPATCH).await;
+
+        let ending = dispatch
+            .invoke(&event("OrderPaid", "{}"), FUNCTION_TIMEOUT)
+            .await;
+
+        assert_eq!(
+            ending.error_message(),
+            "cannot read the subscriptions: the answer has no items"
+        );
+        assert_eq!(stage.sent_since(0).len(), sent, "{output}, {pages} pages");
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn an_event_that_is_none_is_refused_with_one_log_line() {
     let good = event("OrderPaid", "{}");
     for (json, message) in [
