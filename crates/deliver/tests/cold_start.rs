@@ -13,6 +13,11 @@ async fn a_wrong_variable_stops_the_start_and_is_named() {
         ("QUEUE_URL", Some("jobs")),
         ("TABLE_NAME", None),
         ("TABLE_NAME", Some("a b")),
+        ("DELIVERIES_TABLE", None),
+        ("DELIVERIES_TABLE", Some("a b")),
+        ("DELIVERY_LOG", Some("none")),
+        ("REFERENCE_FIELDS", Some("orderId,,id")),
+        ("EVENT_BUS_NAME", Some("a b")),
         ("SECRET_PREFIX", None),
         ("SECRET_PREFIX", Some("")),
         ("SECRET_PREFIX", Some("/webhooks")),
@@ -26,6 +31,12 @@ async fn a_wrong_variable_stops_the_start_and_is_named() {
         ("RETRY_TIME_SCALE", Some("NaN")),
         ("RETRY_TIME_SCALE", Some("inf")),
         ("RETRY_TIME_SCALE", Some("1/60")),
+        ("RETRY_BASE_SECONDS", Some("0")),
+        ("RETRY_FACTOR", Some("1.5")),
+        ("RETRY_CAP_SECONDS", Some("43200")),
+        ("RETRY_ATTEMPTS", Some("9")),
+        ("MAX_RECEIVE_COUNT", Some("37")),
+        ("ATTEMPT_TIMEOUT_SECONDS", Some("0")),
         ("ALLOW_PRIVATE_ENDPOINTS", Some("yes")),
         ("ALLOW_PRIVATE_ENDPOINTS", Some("True")),
         ("ALLOW_PRIVATE_ENDPOINTS", Some("1")),
@@ -54,7 +65,7 @@ async fn a_wrong_variable_stops_the_start_and_is_named() {
 }
 
 #[tokio::test]
-async fn three_variables_are_enough() {
+async fn four_variables_are_enough() {
     let stage = Stage::for_deliver()
         .await
         .without("ALLOW_PRIVATE_ENDPOINTS");

@@ -39,7 +39,11 @@ async fn a_broken_answer_of_aws_is_named_in_the_log_and_not_shown() {
         ("GetParameters", denied(), all.clone()),
         ("BatchGetItem", cut("failed to parse JSON"), all.clone()),
         ("BatchGetItem", denied(), all.clone()),
+        ("BatchWriteItem", cut("failed to parse JSON"), vec!["m1"]),
+        ("BatchWriteItem", denied(), vec!["m1"]),
         ("UpdateItem", denied(), vec!["m0", "m1"]),
+        ("PutEvents", cut("unexpected end of stream"), vec!["m1"]),
+        ("PutEvents", denied(), vec!["m1"]),
         (
             "ChangeMessageVisibilityBatch",
             cut("failed to parse JSON"),
@@ -55,7 +59,7 @@ async fn a_broken_answer_of_aws_is_named_in_the_log_and_not_shown() {
             (target("well"), Answer::status(204)),
         ])
         .await;
-        let stage = Stage::for_deliver().await;
+        let stage = Stage::for_deliver().await.with("EVENT_BUS_NAME", "shop");
         let mut records = Vec::new();
         for (n, name) in NAMES.into_iter().enumerate() {
             stage.subscribe(name, &receiver.url(&target(name)));
