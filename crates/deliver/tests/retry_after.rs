@@ -315,9 +315,12 @@ async fn the_schedule_begins_with_the_first_attempt_however_often_the_message_wa
     let stage = Stage::for_deliver().await;
     stage.subscribe("kasse-nord", &receiver.url("/"));
     let deliver = stage.start(DELIVER).await;
-    let counts = [0, 1, 2, 8, 9, 31, 32, 64, 1000, u32::MAX];
+    let counts = [0, 1, 2, 8, 9, 31, 32, 37];
+    // After which SQS hands it out no more.
+    let last = [38, 64, 1000, u32::MAX];
     let records: Vec<Record> = counts
         .iter()
+        .chain(&last)
         .enumerate()
         .map(|(n, count)| Record::of_event(n, "kasse-nord").received(count))
         .collect();
@@ -327,7 +330,10 @@ async fn the_schedule_begins_with_the_first_attempt_however_often_the_message_wa
     for n in 0..counts.len() {
         batch.assert_delay(n, FIRST_DELAY);
     }
-    assert_eq!(receiver.requests().len(), counts.len());
+    for n in counts.len()..records.len() {
+        assert_eq!(batch.delay(n), Some(0));
+    }
+    assert_eq!(receiver.requests().len(), records.len());
 }
 
 #[tokio::test]
