@@ -7,16 +7,16 @@
 //!
 //! | module | |
 //! |---|---|
-//! | [`filter`] | which deliveries are meant |
-//! | [`letters`] | receiving, hiding and deleting the messages of the dead-letter queue |
-//! | [`store`] | reading records and subscriptions, marking a record |
-//! | [`verdict`] | what a dead delivery is owed |
-//! | [`plan`] | what there is to do, for the preview |
-//! | [`work`] | doing it |
-//! | [`rebuild`] | a job made from a record |
-//! | [`jobs`] | sending jobs |
-//! | [`summary`] | what is told of it |
-//! | [`stop`] | Ctrl-C |
+//! | `filter` | which deliveries are meant |
+//! | `letters`, `held` | receiving, hiding and deleting the messages of the dead-letter queue |
+//! | `store` | reading records and subscriptions, marking a record |
+//! | `verdict` | what a dead delivery is owed |
+//! | `plan` | what there is to do, for the preview |
+//! | `work` | doing it |
+//! | `rebuild` | a job made from a record |
+//! | `jobs` | sending jobs |
+//! | `summary` | what is told of it |
+//! | `stop` | Ctrl-C |
 
 use std::collections::HashSet;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -34,6 +34,7 @@ use crate::tables::Tables;
 use crate::{Context, aws};
 
 mod filter;
+mod held;
 mod jobs;
 mod letters;
 mod plan;

@@ -4,36 +4,28 @@
 //! somebody else meanwhile. They are hidden for minutes only, and again and again: if this process
 //! is killed, they come back by themselves. Whatever was not deleted is shown again at the end.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use aws_config::SdkConfig;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::error::ProvideErrorMetadata as _;
 use aws_sdk_sqs::types::{
-    BatchResultErrorEntry, ChangeMessageVisibilityBatchRequestEntry,
     DeleteMessageBatchRequestEntry, Message, MessageSystemAttributeName, QueueAttributeName,
 };
 use tokio::sync::watch;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use webhooks_core::job::Job;
 use webhooks_core::timestamp;
 use webhooks_shell::time;
 
 use super::filter::{Filter, Identity};
+use super::held::{ENTRIES, HIDDEN, HIDDEN_SECONDS, Held, change, keep_hidden, named};
 use super::stop::Stop;
 use super::verdict::Letter;
 use crate::aws;
 use crate::error::Error;
-
-/// For how long messages are hidden, in seconds; renewed when half of it is over.
-pub(crate) const HIDDEN_SECONDS: i32 = 300;
-const HIDDEN: Duration = Duration::from_mins(5);
-
-/// How often it is looked which ones need that.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// A poll that waits asks all of SQS's servers, one that does not asks some.
 const POLL_SECONDS: i32 = 2;
@@ -46,11 +38,7 @@ const EMPTY_POLLS: u32 = 5;
 const MOST_MESSAGES: usize = 100_000;
 const MOST_BYTES: usize = 256 * 1024 * 1024;
 
-/// SQS takes ten entries in a batch.
-const ENTRIES: usize = 10;
-
-/// Calls at the same time, and tries of what SQS could not do in a batch.
-const CALLS: usize = 8;
+/// Tries of what SQS could not do in a batch.
 const ROUNDS: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 
@@ -95,16 +83,6 @@ pub(crate) struct Letters {
     held: Arc<Held>,
     ending: watch::Sender<bool>,
     keeper: JoinHandle<()>,
-}
-
-/// The receipt handles of the messages in hand, by message id.
-#[derive(Default)]
-struct Held(Mutex<HashMap<String, Hold>>);
-
-#[derive(Clone)]
-struct Hold {
-    receipt_handle: String,
-    until: Instant,
 }
 
 impl Letters {
@@ -340,155 +318,4 @@ async fn refuse_a_running_move(client: &Client, queue_url: &str) -> Result<(), E
         }
     }
     Ok(())
-}
-
-/// Hides what is in hand for another while, until it is told to end.
-async fn keep_hidden(
-    client: Client,
-    queue_url: String,
-    held: Arc<Held>,
-    mut ending: watch::Receiver<bool>,
-) {
-    loop {
-        tokio::select! {
-            _ = ending.wait_for(|ending| *ending) => return,
-            () = tokio::time::sleep(LOOK_EVERY) => {}
-        }
-        let due = held.due(Instant::now() + HIDDEN / 2);
-        let until = Instant::now() + HIDDEN;
-        let failed = change(&client, &queue_url, &due, HIDDEN_SECONDS).await;
-        let renewed = due.iter().filter(|(id, _)| !failed.contains(id));
-        // One that can not be hidden again is tried once more at the next look: if it is received
-        // by somebody else, its record tells what to do.
-        held.renew(renewed.map(|(id, _)| id.as_str()), until);
-    }
-}
-
-/// Sets the visibility of messages and gives the ids of those for which that failed.
-async fn change(
-    client: &Client,
-    queue_url: &str,
-    messages: &[(String, String)],
-    seconds: i32,
-) -> Vec<String> {
-    let mut calls = JoinSet::new();
-    let mut failed = Vec::new();
-    for chunk in messages.chunks(ENTRIES) {
-        while calls.len() >= CALLS {
-            failed.extend(
-                calls
-                    .join_next()
-                    .await
-                    .and_then(Result::ok)
-                    .unwrap_or_default(),
-            );
-        }
-        let chunk = chunk.to_vec();
-        let (client, queue_url) = (client.clone(), queue_url.to_owned());
-        calls.spawn(async move { change_once(&client, &queue_url, chunk, seconds).await });
-    }
-    while let Some(done) = calls.join_next().await {
-        failed.extend(done.unwrap_or_default());
-    }
-    failed
-}
-
-async fn change_once(
-    client: &Client,
-    queue_url: &str,
-    messages: Vec<(String, String)>,
-    seconds: i32,
-) -> Vec<String> {
-    let entries = messages.iter().enumerate();
-    let entries = entries.filter_map(|(index, (_, receipt_handle))| {
-        ChangeMessageVisibilityBatchRequestEntry::builder()
-            .id(index.to_string())
-            .receipt_handle(receipt_handle)
-            .visibility_timeout(seconds)
-            .build()
-            .ok()
-    });
-    let answer = client
-        .change_message_visibility_batch()
-        .queue_url(queue_url)
-        .set_entries(Some(entries.collect()))
-        .send()
-        .await;
-    match answer {
-        Ok(answer) => named(&messages, &answer.failed),
-        Err(_) => messages.into_iter().map(|(id, _)| id).collect(),
-    }
-}
-
-/// The ids of the messages that a batch names as failed by their places.
-fn named(messages: &[(String, String)], failed: &[BatchResultErrorEntry]) -> Vec<String> {
-    let places = failed.iter().filter_map(|entry| entry.id().parse().ok());
-    let ids = places.filter_map(|place: usize| Some(messages.get(place)?.0.clone()));
-    ids.collect()
-}
-
-impl Held {
-    fn with<T>(&self, change: impl FnOnce(&mut HashMap<String, Hold>) -> T) -> T {
-        // Nothing in here panics half-way.
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Takes a message, and tells whether it was not in hand yet. SQS may hand one out twice; only
-    /// the last receipt handle is good for anything.
-    fn take(&self, message: &Message, until: Instant) -> bool {
-        let (Some(id), Some(receipt_handle)) = (message.message_id(), message.receipt_handle())
-        else {
-            return false;
-        };
-        let hold = Hold {
-            receipt_handle: receipt_handle.to_owned(),
-            until,
-        };
-        self.with(|held| held.insert(id.to_owned(), hold).is_none())
-    }
-
-    fn count(&self) -> usize {
-        self.with(|held| held.len())
-    }
-
-    fn all(&self) -> Vec<(String, String)> {
-        self.with(|held| held.iter().map(pair).collect())
-    }
-
-    /// Those that are shown again before `time`.
-    fn due(&self, time: Instant) -> Vec<(String, String)> {
-        self.with(|held| {
-            let due = held.iter().filter(|(_, hold)| hold.until < time);
-            due.map(pair).collect()
-        })
-    }
-
-    fn handles(&self, ids: &[&str]) -> Vec<(String, String)> {
-        self.with(|held| {
-            let found = ids.iter().filter_map(|id| held.get_key_value(*id));
-            found.map(pair).collect()
-        })
-    }
-
-    fn renew<'a>(&self, ids: impl Iterator<Item = &'a str>, until: Instant) {
-        self.with(|held| {
-            for id in ids {
-                if let Some(hold) = held.get_mut(id) {
-                    hold.until = until;
-                }
-            }
-        });
-    }
-
-    fn forget<'a>(&self, ids: impl Iterator<Item = &'a str>) {
-        self.with(|held| {
-            for id in ids {
-                held.remove(id);
-            }
-        });
-    }
-}
-
-fn pair((id, hold): (&String, &Hold)) -> (String, String) {
-    (id.clone(), hold.receipt_handle.clone())
 }

@@ -6,7 +6,7 @@ use std::fmt::{self, Display, Formatter};
 use serde::{Serialize, Serializer};
 
 use super::filter::Identity;
-use super::letters::HIDDEN_SECONDS;
+use super::held::HIDDEN_SECONDS;
 use super::verdict::{Obstacle, Settled};
 use crate::error::Exit;
 use crate::grid::Grid;

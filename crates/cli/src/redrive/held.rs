@@ -1,0 +1,190 @@
+//! Keeping messages hidden that are in hand, and showing them again.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::types::{
+    BatchResultErrorEntry, ChangeMessageVisibilityBatchRequestEntry, Message,
+};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+/// For how long messages are hidden, in seconds; renewed when half of it is over.
+pub(crate) const HIDDEN_SECONDS: i32 = 300;
+pub(crate) const HIDDEN: Duration = Duration::from_mins(5);
+
+/// How often it is looked which ones need that.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// SQS takes ten entries in a batch.
+pub(crate) const ENTRIES: usize = 10;
+
+/// Calls at the same time.
+const CALLS: usize = 8;
+
+/// The receipt handles of the messages in hand, by message id.
+#[derive(Default)]
+pub(crate) struct Held(Mutex<HashMap<String, Hold>>);
+
+#[derive(Clone)]
+struct Hold {
+    receipt_handle: String,
+    until: Instant,
+}
+
+impl Held {
+    fn with<T>(&self, change: impl FnOnce(&mut HashMap<String, Hold>) -> T) -> T {
+        // Nothing in here panics half-way.
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes a message, and tells whether it was not in hand yet. SQS may hand one out twice; only
+    /// the last receipt handle is good for anything.
+    pub(crate) fn take(&self, message: &Message, until: Instant) -> bool {
+        let (Some(id), Some(receipt_handle)) = (message.message_id(), message.receipt_handle())
+        else {
+            return false;
+        };
+        let hold = Hold {
+            receipt_handle: receipt_handle.to_owned(),
+            until,
+        };
+        self.with(|held| held.insert(id.to_owned(), hold).is_none())
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.with(|held| held.len())
+    }
+
+    pub(crate) fn all(&self) -> Vec<(String, String)> {
+        self.with(|held| held.iter().map(pair).collect())
+    }
+
+    /// Those that are shown again before `time`.
+    fn due(&self, time: Instant) -> Vec<(String, String)> {
+        self.with(|held| {
+            let due = held.iter().filter(|(_, hold)| hold.until < time);
+            due.map(pair).collect()
+        })
+    }
+
+    pub(crate) fn handles(&self, ids: &[&str]) -> Vec<(String, String)> {
+        self.with(|held| {
+            let found = ids.iter().filter_map(|id| held.get_key_value(*id));
+            found.map(pair).collect()
+        })
+    }
+
+    fn renew<'a>(&self, ids: impl Iterator<Item = &'a str>, until: Instant) {
+        self.with(|held| {
+            for id in ids {
+                if let Some(hold) = held.get_mut(id) {
+                    hold.until = until;
+                }
+            }
+        });
+    }
+
+    pub(crate) fn forget<'a>(&self, ids: impl Iterator<Item = &'a str>) {
+        self.with(|held| {
+            for id in ids {
+                held.remove(id);
+            }
+        });
+    }
+}
+
+fn pair((id, hold): (&String, &Hold)) -> (String, String) {
+    (id.clone(), hold.receipt_handle.clone())
+}
+
+/// Hides what is in hand for another while, until it is told to end.
+pub(crate) async fn keep_hidden(
+    client: Client,
+    queue_url: String,
+    held: Arc<Held>,
+    mut ending: watch::Receiver<bool>,
+) {
+    loop {
+        tokio::select! {
+            _ = ending.wait_for(|ending| *ending) => return,
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+        }
+        let due = held.due(Instant::now() + HIDDEN / 2);
+        let until = Instant::now() + HIDDEN;
+        let failed = change(&client, &queue_url, &due, HIDDEN_SECONDS).await;
+        let renewed = due.iter().filter(|(id, _)| !failed.contains(id));
+        // One that can not be hidden again is tried once more at the next look: if it is received
+        // by somebody else, its record tells what to do.
+        held.renew(renewed.map(|(id, _)| id.as_str()), until);
+    }
+}
+
+/// Sets the visibility of messages and gives the ids of those for which that failed.
+pub(crate) async fn change(
+    client: &Client,
+    queue_url: &str,
+    messages: &[(String, String)],
+    seconds: i32,
+) -> Vec<String> {
+    let mut calls = JoinSet::new();
+    let mut failed = Vec::new();
+    for chunk in messages.chunks(ENTRIES) {
+        while calls.len() >= CALLS {
+            failed.extend(
+                calls
+                    .join_next()
+                    .await
+                    .and_then(Result::ok)
+                    .unwrap_or_default(),
+            );
+        }
+        let chunk = chunk.to_vec();
+        let (client, queue_url) = (client.clone(), queue_url.to_owned());
+        calls.spawn(async move { change_once(&client, &queue_url, chunk, seconds).await });
+    }
+    while let Some(done) = calls.join_next().await {
+        failed.extend(done.unwrap_or_default());
+    }
+    failed
+}
+
+async fn change_once(
+    client: &Client,
+    queue_url: &str,
+    messages: Vec<(String, String)>,
+    seconds: i32,
+) -> Vec<String> {
+    let entries = messages.iter().enumerate();
+    let entries = entries.filter_map(|(index, (_, receipt_handle))| {
+        ChangeMessageVisibilityBatchRequestEntry::builder()
+            .id(index.to_string())
+            .receipt_handle(receipt_handle)
+            .visibility_timeout(seconds)
+            .build()
+            .ok()
+    });
+    let answer = client
+        .change_message_visibility_batch()
+        .queue_url(queue_url)
+        .set_entries(Some(entries.collect()))
+        .send()
+        .await;
+    match answer {
+        Ok(answer) => named(&messages, &answer.failed),
+        Err(_) => messages.into_iter().map(|(id, _)| id).collect(),
+    }
+}
+
+/// The ids of the messages that a batch names as failed by their places.
+pub(crate) fn named(
+    messages: &[(String, String)],
+    failed: &[BatchResultErrorEntry],
+) -> Vec<String> {
+    let places = failed.iter().filter_map(|entry| entry.id().parse().ok());
+    let ids = places.filter_map(|place: usize| Some(messages.get(place)?.0.clone()));
+    ids.collect()
+}
