@@ -1,7 +1,16 @@
 //! What can be counted and read afterwards: one line of figures for a batch, which names nobody,
 //! and one line for each attempt, which says what came of it and what comes next.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a broken helper stops the test where it stands"
+)]
+
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
 
 use e2e::delivery_record::{moment, now_ms, parse_ms, time_value};
 use e2e::receiver::{Answer, Receiver};
@@ -10,6 +19,7 @@ use e2e::signature::secret_for;
 use e2e::sqs_event::{Job, OCCURRED_AT, Record};
 use e2e::stage::{Stage, assert_untold, failures, parameter_name};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 const DELIVER: &str = env!("CARGO_BIN_EXE_deliver");
 
@@ -137,9 +147,9 @@ async fn a_batch_has_one_line_of_figures() {
                 }],
             },
             "FunctionName": "function",
-            "Attempts": 6,
+            "Attempts": 5,
             "Delivered": 2,
-            "Retried": 2,
+            "Retried": 1,
             "Dead": 1,
             "Gone": 1,
             "Blocked": 1,
@@ -242,6 +252,102 @@ async fn an_event_from_the_future_or_without_a_time_has_no_wait() {
     let figures = lines_of(&deliver.stop().await, "metrics");
     assert_eq!(figures[0]["FirstAttemptLatency"], json!([0]));
     assert_eq!(figures[0]["Delivered"], 2);
+}
+
+#[tokio::test]
+async fn a_first_post_after_faults_of_ours_has_waited_since_its_event() {
+    let (stage, _receiver, records) = mixed().await;
+    stage.aws.delete_parameter(&parameter_name("delivered"));
+    let deliver = stage.start(DELIVER).await;
+    stage.deliver(&deliver, &records[..1]).await;
+    let job = Job::for_subscriber("delivered");
+    stage.make_due(&job);
+    stage.set_secret("delivered", &secret_for("delivered"));
+    let deliver = stage.start(DELIVER).await;
+
+    let again = records[0].clone().received(2);
+    stage.deliver(&deliver, &[again]).await;
+
+    let figures = lines_of(&deliver.stop().await, "metrics");
+    let waits = figures[0]["FirstAttemptLatency"].as_array();
+    assert_eq!(waits.map(Vec::len), Some(1), "{figures:#?}");
+    assert_eq!(figures[0]["AttemptsPerDelivered"], json!([1]));
+}
+
+#[tokio::test]
+async fn neither_a_redriven_delivery_nor_a_retry_has_waited_for_its_first_post() {
+    let long_ago = time_value(now_ms() - 3_600_000);
+    for (state, attempts, message) in [("dead", "8", "m7"), ("retrying", "1", "m0")] {
+        let (stage, _receiver, records) = mixed().await;
+        stage.put_record(
+            &Job::for_subscriber("delivered"),
+            &json!({
+                "state": {"S": state}, "attempts": {"N": attempts}, "refusals": {"N": "0"},
+                "messageId": {"S": message}, "startedAt": long_ago, "createdAt": long_ago,
+                "updatedAt": long_ago,
+            }),
+        );
+        let deliver = stage.start(DELIVER).await;
+
+        stage.deliver(&deliver, &records[..1]).await;
+
+        let figures = lines_of(&deliver.stop().await, "metrics");
+        assert_eq!(figures[0]["Delivered"], 1, "{state}");
+        assert_eq!(figures[0]["FirstAttemptLatency"], Value::Null, "{state}");
+    }
+}
+
+#[tokio::test]
+async fn what_was_sent_counts_as_an_attempt_though_it_was_cut_short() {
+    let receiver = Receiver::always(Answer::hang()).await;
+    let stage = Stage::for_deliver().await;
+    stage.subscribe("kasse-nord", &receiver.url("/"));
+    let deliver = stage.start(DELIVER).await;
+    let record = Record::new(0, &Job::for_subscriber("kasse-nord").text());
+
+    stage
+        .deliver_within(&deliver, &[record], Duration::from_millis(3500))
+        .await;
+
+    let figures = lines_of(&deliver.stop().await, "metrics");
+    assert_eq!(figures[0]["Attempts"], 1);
+    assert_eq!(figures[0]["Faults"], 1);
+    assert_eq!(figures[0]["Retried"], Value::Null);
+    assert_eq!(figures[0]["Latency"].as_array().map(Vec::len), Some(1));
+}
+
+#[tokio::test]
+async fn what_another_copy_has_delivered_meanwhile_is_not_counted_as_dead() {
+    let word = Arc::new(Notify::new());
+    let receiver = Receiver::always(Answer::status(400).on(&word)).await;
+    let stage = Stage::for_deliver()
+        .await
+        .with("RETRY_POLICY", "bounded")
+        .with("EVENT_BUS_NAME", "default");
+    stage.subscribe("kasse-nord", &receiver.url("/"));
+    let job = Job::for_subscriber("kasse-nord");
+    let ago = time_value(now_ms() - 60_000);
+    let row = |state: &str| {
+        json!({
+            "state": {"S": state}, "attempts": {"N": "1"}, "refusals": {"N": "0"},
+            "messageId": {"S": "m0"}, "startedAt": ago, "createdAt": ago, "updatedAt": ago,
+        })
+    };
+    stage.put_record(&job, &row("retrying"));
+    let deliver = stage.start(DELIVER).await;
+    let records = [Record::new(0, &job.text()).received(2)];
+
+    let (batch, ()) = tokio::join!(stage.deliver(&deliver, &records), async {
+        receiver.wait_for(1).await;
+        stage.put_record(&job, &row("delivered"));
+        word.notify_one();
+    });
+
+    assert_eq!(batch.response, failures(&[] as &[&str]));
+    assert_eq!(stage.aws.calls("PutEvents").len(), 0);
+    let figures = lines_of(&deliver.stop().await, "metrics");
+    assert_eq!(figures[0]["Attempts"], 1);
+    assert_eq!(figures[0]["Dead"], Value::Null);
 }
 
 /// What a line of an attempt says beyond whose it is; what is null is not there.

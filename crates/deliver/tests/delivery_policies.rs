@@ -1,6 +1,12 @@
 //! The published policies, end to end: how often a receiver is called, how long it is left alone
 //! in between, and how a run ends. What would be days is an edit of the planned time.
 
+#![expect(
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a broken helper stops the test where it stands"
+)]
+
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -507,4 +513,24 @@ async fn an_operator_can_change_a_growing_schedule() {
 
     assert_dead(&stage, &deliver, &job, &last, "attempts").await;
     assert_eq!(receiver.requests().len(), 4);
+}
+
+#[tokio::test]
+async fn an_operator_can_shorten_the_time_limit_and_not_lengthen_it() {
+    let cases = [("2", "standard", 2000), ("30", "contract-72h", 8000)];
+    side_by_side(cases, |(seconds, policy, limit_ms)| async move {
+        let (stage, _receiver, job) = stage(policy, vec![Answer::hang()]).await;
+        let stage = stage.with("ATTEMPT_TIMEOUT_SECONDS", seconds);
+        let deliver = stage.start(DELIVER).await;
+
+        let batch = receive(&stage, &deliver, &job, 1).await;
+
+        assert_eq!(batch.response, failures(&["m0"]));
+        let row = stage.record_of(&job);
+        assert_eq!(row["attempts"], json!({"N": "1"}));
+        let entry = &history(&row)[0];
+        let error = format!("timeout: no answer within {limit_ms} ms");
+        assert_eq!(entry["error"], json!({"S": error}));
+    })
+    .await;
 }

@@ -1,5 +1,12 @@
 //! What is written down of a delivery, attribute by attribute, and how many calls it takes.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a broken helper stops the test where it stands"
+)]
+
 use std::collections::BTreeMap;
 
 use e2e::delivery_record::{history, moment, now_ms, story, time_value};
@@ -398,7 +405,7 @@ async fn one_call_reads_both_tables_consistently_and_no_more_than_is_needed() {
                 "Keys": [{"webhookId": {"S": job.webhook_id()}}],
                 "ConsistentRead": true,
                 "ProjectionExpression": "webhookId, #word, messageId, attempts, refusals, \
-                    startedAt, createdAt, updatedAt, nextAt",
+                    startedAt, createdAt, updatedAt, nextAt, expiresAt",
                 "ExpressionAttributeNames": {"#word": "state"},
             },
         }})]
@@ -516,4 +523,26 @@ async fn what_is_left_unprocessed_is_written_again() {
         !lines.iter().any(|line| line.contains("ERROR")),
         "{lines:#?}"
     );
+}
+
+#[tokio::test]
+async fn the_longest_time_of_an_event_is_kept_as_it_was_published_and_no_longer_one_is_taken() {
+    let receiver = Receiver::always(Answer::status(204)).await;
+    let stage = Stage::for_deliver().await;
+    stage.subscribe("kasse-nord", &receiver.url("/"));
+    let deliver = stage.start(DELIVER).await;
+    for (n, (length, taken)) in [(64, true), (65, false)].into_iter().enumerate() {
+        let job = Job::for_subscriber("kasse-nord").with_event_id(&format!("e{n}"));
+        let time = "x".repeat(length);
+        let text = job.text().replace(OCCURRED_AT, &time);
+        // The payload has a time of its own.
+        let text = text.replacen(&format!(r#""timestamp":"{time}""#), r#""timestamp":"t""#, 1);
+
+        let batch = stage.deliver(&deliver, &[Record::new(n, &text)]).await;
+
+        assert_eq!(batch.reported().is_empty(), taken, "{length}");
+        let row = stage.record(&job.webhook_id());
+        let kept = row.map(|row| row["occurredAt"].clone());
+        assert_eq!(kept, taken.then(|| json!({"S": time})));
+    }
 }

@@ -1,6 +1,11 @@
 //! What a received message is owed, by its record: whatever SQS's receive count says, an attempt
 //! is counted where it is made, and what needs none is not sent.
 
+#![expect(
+    clippy::indexing_slicing,
+    reason = "a broken helper stops the test where it stands"
+)]
+
 use std::sync::Arc;
 
 use e2e::delivery_record::{moment, now_ms, story, time_value};
@@ -39,7 +44,7 @@ fn run(state: &str) -> Value {
         "history": {"L": [{"M": {"n": {"N": "3"}, "at": ago(10), "outcome": {"S": "retry"}}}]},
     });
     if state == "retrying" {
-        record["nextAt"] = ago(1);
+        record["nextAt"] = ago(2);
     }
     record
 }
@@ -55,7 +60,7 @@ fn then(n: u32, outcome: &str) -> Vec<(u32, String)> {
 
 #[tokio::test]
 async fn the_number_of_an_attempt_is_that_of_the_record_and_not_the_receive_count() {
-    for count in [1, 4, 9, 38, 1000] {
+    for count in [1, 4, 9, 37] {
         let (stage, receiver, job) = stage(vec![Answer::status(500)]).await;
         stage.put_record(&job, &run("retrying"));
         let deliver = stage.start(DELIVER).await;
@@ -216,24 +221,27 @@ async fn nothing_is_read_but_the_record_of_what_was_delivered() {
     assert_eq!(batch.response, failures(&NONE));
     assert_eq!(receiver.connections(), 0);
     assert_eq!(stage.record_of(&job)["state"], json!({"S": "delivered"}));
-    let operations: Vec<String> = stage
+    let mut operations: Vec<String> = stage
         .aws
         .all_calls()
         .into_iter()
         .map(|call| call.operation)
         .collect();
-    assert_eq!(operations, ["BatchGetItem"]);
+    // The secret is asked for while the tables are read.
+    operations.sort();
+    assert_eq!(operations, ["BatchGetItem", "GetParameters"]);
 }
 
 #[tokio::test]
 async fn a_message_that_comes_early_is_put_back_until_its_time_to_the_second() {
     let (stage, receiver, job) = stage(vec![Answer::status(204)]).await;
     let deliver = stage.start(DELIVER).await;
-    // Seconds until the attempt, and the longest visibility for it.
-    for (seconds, most) in [(20, 20), (500, 500), (42_960, 42_960), (80_000, 42_960)] {
-        for copy in [
-            Record::new(0, &job.text()).received(5),
-            Record::new(1, &job.text()).sent_at_ms(now_ms()),
+    for seconds in [20, 500, 42_900] {
+        // The run's own message makes the attempt; a copy that came at the same time would be
+        // another one, so it waits a minute longer.
+        for (copy, longer) in [
+            (Record::new(0, &job.text()).received(5), 0),
+            (Record::new(1, &job.text()).sent_at_ms(now_ms()), 60),
         ] {
             let next_at = now_ms() + seconds * 1000;
             let mut record = run("retrying");
@@ -243,14 +251,12 @@ async fn a_message_that_comes_early_is_put_back_until_its_time_to_the_second() {
 
             let batch = stage.deliver(&deliver, &[copy]).await;
 
-            let left = i64::try_from(next_at.saturating_sub(now_ms()).div_ceil(1000)).unwrap();
+            let left = next_at.saturating_sub(now_ms()).div_ceil(1000) + longer;
+            let range = i64::try_from(left).unwrap()..=i64::try_from(seconds + longer).unwrap();
             let [(_, delay)] = batch.visibilities[..] else {
                 panic!("{batch:?}");
             };
-            assert!(
-                (left.min(most)..=most).contains(&delay),
-                "{seconds}: {batch:?}"
-            );
+            assert!(range.contains(&delay), "{seconds}: {batch:?}");
             assert_eq!(
                 batch.calls,
                 ["BatchGetItem", "ChangeMessageVisibilityBatch"],
@@ -276,18 +282,19 @@ async fn what_a_receiver_asked_for_is_kept_whoever_brings_the_message() {
     let next_at = moment(&row["nextAt"]);
     assert_eq!(next_at, moment(&row["updatedAt"]) + 300_000);
     let copies = [
-        record.clone().received(2),
-        Record::new(1, &job.text()),
-        Record::new(2, &job.text()).sent_at_ms(now_ms()),
+        (record.clone().received(2), 0),
+        (Record::new(1, &job.text()), 60),
+        (Record::new(2, &job.text()).sent_at_ms(now_ms()), 60),
     ];
-    for copy in copies {
+    for (copy, longer) in copies {
         let batch = stage.deliver(&deliver, &[copy]).await;
 
         let [(_, delay)] = batch.visibilities[..] else {
             panic!("{batch:?}");
         };
-        let left = i64::try_from(next_at.saturating_sub(now_ms()).div_ceil(1000)).unwrap();
-        assert!((left..=300).contains(&delay), "{batch:?}");
+        let left = next_at.saturating_sub(now_ms()).div_ceil(1000) + longer;
+        let range = i64::try_from(left).unwrap()..=i64::try_from(300 + longer).unwrap();
+        assert!(range.contains(&delay), "{batch:?}");
     }
     assert_eq!(receiver.requests().len(), 1);
     assert_eq!(stage.record_of(&job), row);
@@ -339,6 +346,7 @@ async fn two_copies_in_one_batch_are_one_attempt() {
 #[tokio::test]
 async fn a_duplicate_shares_the_run_and_takes_it_over() {
     let (stage, _receiver, job) = stage(vec![Answer::status(500)]).await;
+    // Its own message is late by two minutes.
     stage.put_record(&job, &run("retrying"));
     let deliver = stage.start(DELIVER).await;
     let duplicate = Record::new(1, &job.text()).sent_at_ms(minutes_ago(61));
@@ -490,5 +498,83 @@ async fn what_was_delivered_by_another_copy_meanwhile_is_deleted() {
             !lines.iter().any(|line| line.contains("ERROR")),
             "{lines:#?}"
         );
+    }
+}
+
+#[tokio::test]
+async fn an_attempt_that_nobody_has_planned_is_not_waited_for() {
+    let (stage, receiver, job) = stage(vec![Answer::status(500)]).await;
+    let mut record = run("retrying");
+    record["nextAt"] = time_value(now_ms() + 80_000_000);
+    stage.put_record(&job, &record);
+    let deliver = stage.start(DELIVER).await;
+
+    let batch = stage
+        .deliver(&deliver, &[Record::new(0, &job.text()).received(4)])
+        .await;
+
+    batch.assert_delay(0, 810..=1620);
+    assert_eq!(receiver.requests().len(), 1);
+    assert_eq!(story(&stage.record_of(&job)), then(4, "retry"));
+}
+
+#[tokio::test]
+async fn a_copy_only_makes_the_attempt_that_the_own_message_of_the_run_has_missed() {
+    for (seconds, is_made) in [(30, false), (70, true)] {
+        let (stage, receiver, job) = stage(vec![Answer::status(500)]).await;
+        let mut record = run("retrying");
+        record["nextAt"] = time_value(now_ms() - seconds * 1000);
+        stage.put_record(&job, &record);
+        let deliver = stage.start(DELIVER).await;
+        let copy = Record::new(1, &job.text()).sent_at_ms(minutes_ago(61));
+
+        let batch = stage.deliver(&deliver, &[copy]).await;
+
+        batch.assert_delay(1, if is_made { 810..=1620 } else { 15..=30 });
+        assert_eq!(receiver.requests().len(), usize::from(is_made));
+    }
+}
+
+#[tokio::test]
+async fn a_dead_delivery_that_the_queue_hands_out_too_often_does_not_spin() {
+    let (stage, receiver, job) = stage(vec![Answer::status(204)]).await;
+    stage.put_record(&job, &run("dead"));
+    let deliver = stage.start(DELIVER).await;
+    for (count, delay) in [(38, 0), (39, 10_800), (1000, 10_800)] {
+        let record = Record::new(0, &job.text()).received(count);
+
+        let batch = stage.deliver(&deliver, &[record]).await;
+
+        assert_eq!(batch.response, failures(&["m0"]));
+        assert_eq!(batch.delay(0), Some(delay), "{count}");
+    }
+    assert_eq!(receiver.connections(), 0);
+}
+
+#[tokio::test]
+async fn a_row_that_should_be_gone_by_now_counts_as_none() {
+    for (state, seconds, is_none) in [
+        ("delivered", -1, true),
+        ("dead", -1, true),
+        ("delivered", 60, false),
+    ] {
+        let (stage, receiver, job) = stage(vec![Answer::status(200)]).await;
+        let now = i64::try_from(now_ms() / 1000).unwrap();
+        let mut record = run(state);
+        record["expiresAt"] = json!({"N": (now + seconds).to_string()});
+        stage.put_record(&job, &record);
+        let deliver = stage.start(DELIVER).await;
+
+        let batch = stage
+            .deliver(&deliver, &[Record::new(0, &job.text())])
+            .await;
+
+        assert_eq!(batch.response, failures(&NONE));
+        assert_eq!(receiver.requests().len(), usize::from(is_none), "{state}");
+        if is_none {
+            let row = stage.record_of(&job);
+            assert_eq!(story(&row), [(1, "delivered".to_owned())]);
+            assert_eq!(row["createdAt"], row["updatedAt"]);
+        }
     }
 }

@@ -115,7 +115,8 @@ async fn changes_that_do_not_fit_together_stop_the_start_and_are_named() {
 
 #[tokio::test]
 async fn a_change_up_to_the_limits_is_taken() {
-    let cases: [Variables; 9] = [
+    let cases: [Variables; 10] = [
+        &[("ATTEMPT_TIMEOUT_SECONDS", "1")],
         &[("RETRY_BASE_SECONDS", "21600")],
         &[
             ("RETRY_CAP_SECONDS", "42960"),
@@ -146,6 +147,23 @@ async fn a_change_up_to_the_limits_is_taken() {
 
         let errors = lines.iter().filter(|line| line.contains("ERROR"));
         assert_eq!(errors.count(), 0, "{variables:?}: {lines:#?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_time_limit_that_is_none_stops_the_start_and_is_named() {
+    side_by_side(["0", "1.5", "-1", "10s"], |seconds| async move {
+        let stage = Stage::for_deliver()
+            .await
+            .with("ATTEMPT_TIMEOUT_SECONDS", seconds);
+        let deliver = stage.launch(DELIVER).await;
+
+        let status = deliver.ready().await.expect_err("it must not start");
+
+        assert!(!status.success(), "{seconds}: {status}");
+        let output = deliver.output().await.join("\n");
+        assert!(output.contains("ATTEMPT_TIMEOUT_SECONDS"), "{output}");
     })
     .await;
 }
