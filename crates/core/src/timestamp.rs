@@ -12,13 +12,21 @@ const MILLISECONDS: &[BorrowedFormatItem<'_>] =
     format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z");
 
 /// Writes a time, for example `2026-11-30T12:00:00.000Z`. What is smaller than a millisecond is
-/// cut off.
+/// cut off, and a time before 1970 or after 9999 becomes the nearest in between: such times are
+/// only met in rows that a person has written.
 #[must_use]
 pub fn format(time: SystemTime) -> String {
-    // Outside the years 0 to 9999 nothing can be written.
-    OffsetDateTime::from(time)
-        .format(MILLISECONDS)
-        .unwrap_or_default()
+    // What lies beyond the year 9999 can not be written; the last moment before stands for it.
+    let written = |time: SystemTime| {
+        let nanos = time.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_nanos();
+        let time = OffsetDateTime::from_unix_timestamp_nanos(i128::try_from(nanos).ok()?).ok()?;
+        time.format(MILLISECONDS).ok()
+    };
+    match written(time) {
+        Some(text) => text,
+        None if time < SystemTime::UNIX_EPOCH => "1970-01-01T00:00:00.000Z".to_owned(),
+        None => "9999-12-31T23:59:59.999Z".to_owned(),
+    }
 }
 
 /// Reads a time in any form that RFC 3339 allows.
@@ -48,6 +56,14 @@ mod tests {
             format(SystemTime::UNIX_EPOCH + Duration::from_secs(1_796_040_000)),
             "2026-11-30T12:00:00.000Z"
         );
+    }
+
+    #[test]
+    fn a_time_that_nobody_means_is_written_too() {
+        let late = parse("9999-12-31T23:59:59-01:00").unwrap();
+        assert_eq!(format(late), "9999-12-31T23:59:59.999Z");
+        let early = parse("0000-01-01T00:00:00+23:00").unwrap();
+        assert_eq!(format(early), "1970-01-01T00:00:00.000Z");
     }
 
     #[test]

@@ -288,7 +288,8 @@ impl Deliver {
         let mut now = SystemTime::now();
         let mut step = self.decide(&report.outcome, run, now);
         if step == Step::Disable {
-            match self.disable(delivery, &report.url, deadline).await {
+            // In a box: hardly any delivery needs it, and each would have the room for it.
+            match Box::pin(self.disable(delivery, &report.url, deadline)).await {
                 Ok(Disabled::Done) => notices.push(delivery.disabled_notice()),
                 Ok(Disabled::Superseded) => {}
                 Err(error) => {

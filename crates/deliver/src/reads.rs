@@ -62,14 +62,17 @@ impl Reads {
 
     /// What the tables say.
     pub(crate) async fn found(&self, tables: &Tables) -> &Found {
-        let read = || async {
-            let mut found = Found::default();
-            let read = tables.read(&self.keys, &self.webhook_ids, &mut found);
-            // What was read by then is kept.
-            if tokio::time::timeout_at(self.deadline, read).await.is_err() {
-                tracing::error!("tables.out_of_time");
-            }
-            found
+        // In a box: each delivery has this future within its own, and only one of them runs it.
+        let read = || {
+            Box::pin(async {
+                let mut found = Found::default();
+                let read = tables.read(&self.keys, &self.webhook_ids, &mut found);
+                // What was read by then is kept.
+                if tokio::time::timeout_at(self.deadline, read).await.is_err() {
+                    tracing::error!("tables.out_of_time");
+                }
+                found
+            })
         };
         self.found.get_or_init(read).await
     }
@@ -101,11 +104,8 @@ impl Reads {
 
     async fn asked_secrets(&self, cache: &SecretCache) -> &HashMap<SubscriberId, SecretResult> {
         let ask = || {
-            cache.ask(
-                self.unknown.iter().cloned().collect(),
-                self.now,
-                self.deadline,
-            )
+            let unknown = self.unknown.iter().cloned().collect();
+            Box::pin(cache.ask(unknown, self.now, self.deadline))
         };
         self.secrets.get_or_init(ask).await
     }
