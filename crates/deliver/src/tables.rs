@@ -167,7 +167,17 @@ impl Tables {
                 }
             }
         }
-        let now = SystemTime::now();
+        // Nothing is taken from an answer before all of it has been looked at.
+        let is_answered = |key: &Key| {
+            unprocessed.contains(key)
+                || tables.contains_key(match key {
+                    Key::Subscription(_) => &self.subscriptions,
+                    Key::Delivery(_) => &self.deliveries,
+                })
+        };
+        if !asked.iter().all(is_answered) {
+            return None;
+        }
         let known: HashSet<&Key> = asked.iter().collect();
         if !items
             .keys()
@@ -176,6 +186,7 @@ impl Tables {
         {
             return None;
         }
+        let now = SystemTime::now();
         let mut waiting = Vec::new();
         for key in asked {
             if unprocessed.contains(key) {
@@ -185,7 +196,6 @@ impl Tables {
             let item = items.get(key).copied();
             match key {
                 Key::Subscription(key) => {
-                    tables.get(&self.subscriptions)?;
                     let lookup = match item.map(|item| Subscription::from_row(aws::row(item))) {
                         Some(Ok(subscription)) => Lookup::Subscription(subscription),
                         Some(Err(error)) => Lookup::Broken(error),
@@ -194,7 +204,6 @@ impl Tables {
                     found.subscriptions.insert(key.clone(), lookup);
                 }
                 Key::Delivery(webhook_id) => {
-                    tables.get(&self.deliveries)?;
                     let item = item.filter(|item| !records::has_expired(item, now));
                     let memory = match item.map(records::record) {
                         Some(Ok(record)) => Memory::Known(Some(record)),

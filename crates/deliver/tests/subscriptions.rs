@@ -223,6 +223,32 @@ async fn an_answer_that_does_not_speak_of_the_table_proves_no_row_gone() {
 }
 
 #[tokio::test]
+async fn nothing_is_taken_from_half_an_answer() {
+    for (answered, silent) in [
+        (TABLE_NAME, DELIVERIES_TABLE),
+        (DELIVERIES_TABLE, TABLE_NAME),
+    ] {
+        let receiver = Receiver::always(Answer::status(204)).await;
+        let (stage, records) = subscribers(&receiver, &["a"]).await;
+        let half = json!({"Responses": {answered: []}, "UnprocessedKeys": {}});
+        stage.aws.next("BatchGetItem", [Reply::Output(half)]);
+        stage
+            .aws
+            .always("BatchGetItem", Reply::error(400, "AccessDeniedException"));
+        let deliver = stage.start(DELIVER).await;
+
+        let batch = stage.deliver(&deliver, &records).await;
+
+        assert_eq!(batch.response, failures(&["m0"]), "{silent}");
+        batch.assert_delay(0, FAULT_DELAY);
+        assert_eq!(receiver.connections(), 0, "{silent}");
+        let lines = deliver.stop().await;
+        let dropped = lines.iter().filter(|line| line.contains("dropped"));
+        assert_eq!(dropped.count(), 0, "{silent}: {lines:#?}");
+    }
+}
+
+#[tokio::test]
 async fn an_answer_with_anything_that_was_not_asked_for_proves_nothing() {
     let row = |subscriber_id: &str, url: &str| {
         let mut row = key("OrderPaid", subscriber_id);
