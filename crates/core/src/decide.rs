@@ -78,7 +78,7 @@ pub fn decide(
         Outcome::Gone => return Step::Disable,
         // Our own faults spend no attempt.
         Outcome::Fault(fault) => {
-            if run.idle_receives >= HEADROOM {
+            if run.is_known && run.idle_receives >= HEADROOM {
                 return Step::Dead(DeadReason::Faults);
             }
             fault_delay(*fault, run, policy, jitter)
@@ -174,6 +174,7 @@ mod tests {
             refusals: 0,
             started_at: now(),
             idle_receives: 0,
+            is_known: true,
             is_last_receive: false,
             gives_up_at: None,
         }
@@ -306,6 +307,17 @@ mod tests {
             ..attempt(1)
         };
         assert_eq!(step(&fault, &often), Step::Dead(DeadReason::Faults));
+        // How often it was tried is only known by the record.
+        let unknown = Run {
+            is_known: false,
+            ..often
+        };
+        assert_eq!(
+            step(&fault, &unknown),
+            Step::Retry {
+                delay_seconds: 8100
+            }
+        );
         // An attempt that can be made after all is one like any other.
         assert_eq!(
             step(&failed(500, ""), &often),

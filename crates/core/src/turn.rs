@@ -57,6 +57,8 @@ pub struct Run {
     pub started_at: SystemTime,
     /// How many receives of this message made no attempt.
     pub idle_receives: u32,
+    /// Whether all this is known by the record, and not only by the receive count.
+    pub is_known: bool,
     /// Whether the redrive policy moves the message instead of handing it out once more.
     pub is_last_receive: bool,
     /// When it has to be given up, so that it does not expire in the queue.
@@ -192,6 +194,7 @@ impl Run {
             refusals: 0,
             started_at: started_at(received, now),
             idle_receives: before,
+            is_known: false,
             is_last_receive: received.receive_count >= received.most_receives,
             gives_up_at: received
                 .sent_at
@@ -208,6 +211,7 @@ impl Run {
 fn first(received: &Received<'_>, now: SystemTime) -> Run {
     Run {
         attempt: 1,
+        is_known: true,
         ..Run::by_receive_count(received, now)
     }
 }
@@ -219,6 +223,7 @@ fn next(record: &Record, received: &Received<'_>, now: SystemTime) -> Run {
         refusals: record.refusals,
         started_at: record.started_at.min(run.started_at),
         idle_receives: run.idle_receives.saturating_sub(record.attempts),
+        is_known: true,
         ..run
     }
 }
@@ -284,6 +289,7 @@ mod tests {
         refusals: 0,
         started_at: SystemTime::UNIX_EPOCH,
         idle_receives: 0,
+        is_known: true,
         is_last_receive: false,
         gives_up_at: None,
     };
@@ -488,6 +494,7 @@ mod tests {
             attempt,
             started_at: now(),
             idle_receives: attempt - 1,
+            is_known: false,
             ..FIRST
         };
         assert_eq!(attempt_of(turn(0)), 1);

@@ -93,6 +93,11 @@ impl Ended {
     /// While this copy of the message failed, another one was delivered.
     pub(crate) fn another_was_delivered(&mut self) {
         self.fate = Fate::Delete;
+        self.is_not_dead_yet();
+    }
+
+    /// The record does not say that it is dead, so nobody is told.
+    pub(crate) fn is_not_dead_yet(&mut self) {
         self.metrics.dead = 0;
         self.notices.retain(|notice| !notice.is_of_death());
     }

@@ -172,8 +172,11 @@ impl Deliver {
         let mut metrics = Metrics::default();
         let mut notices = Vec::new();
         for (webhook_id, ended) in &mut ended {
-            if written.get(webhook_id) == Some(&Written::DeliveredMeanwhile) {
-                ended.another_was_delivered();
+            match written.get(webhook_id) {
+                Some(Written::Done) => {}
+                Some(Written::DeliveredMeanwhile) => ended.another_was_delivered(),
+                // It will be dead again, or delivered after all.
+                Some(Written::Failed | Written::Refused) | None => ended.is_not_dead_yet(),
             }
             notices.append(&mut ended.notices);
             metrics.add(std::mem::take(&mut ended.metrics));

@@ -32,14 +32,15 @@ pub fn has_expired(item: &Item, now: SystemTime) -> bool {
 /// # Errors
 /// Names the first attribute that is missing or is not what it should be.
 pub fn record(item: &Item) -> Result<Record, &'static str> {
-    let count = |name: &'static str| match item.get(name) {
-        Some(AttributeValue::N(number)) => number.parse::<u32>().map_err(|_| name),
-        Some(_) => Err(name),
-        None => Ok(0),
-    };
     let state = text(item, "state")
         .and_then(State::by_name)
         .ok_or("state")?;
+    let count = |name: &'static str| match (item.get(name), state) {
+        // That it has been delivered counts, whatever else the row says.
+        (None, _) | (Some(_), State::Delivered) => Ok(0),
+        (Some(AttributeValue::N(number)), _) => number.parse::<u32>().map_err(|_| name),
+        (Some(_), _) => Err(name),
+    };
     let moment = |name: &'static str| match (time(item, name), state) {
         (Some(time), _) => Ok(time),
         (None, State::Retrying) => Err(name),

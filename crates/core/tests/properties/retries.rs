@@ -113,13 +113,14 @@ proptest! {
         now in 0..=LAST_SECOND,
         started in 0..=LAST_SECOND,
         gives_up in option::of(0..=LAST_SECOND),
+        is_known in any::<bool>(),
         is_last_receive in any::<bool>(),
         jitter in jitter(),
     ) {
         let now = at(now);
         let gives_up_at = gives_up.map(at);
         let run =
-            Run { attempt, refusals, started_at: at(started), idle_receives, is_last_receive, gives_up_at };
+            Run { attempt, refusals, started_at: at(started), idle_receives, is_known, is_last_receive, gives_up_at };
         let ceiling = policy.longest_delay_seconds;
         prop_assert!((1..43_200).contains(&ceiling));
 

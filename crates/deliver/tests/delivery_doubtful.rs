@@ -1,4 +1,5 @@
-//! Red.
+//! Deliveries of which less is known than usual: what is known still holds, and what is not known
+//! ends nothing.
 
 use std::time::Duration;
 
