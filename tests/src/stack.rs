@@ -10,7 +10,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -22,6 +22,7 @@ mod aws;
 mod environments;
 mod log;
 mod partner;
+mod records;
 
 pub use aws::Queue;
 use log::Log;
@@ -78,13 +79,21 @@ struct Description {
     outputs: BTreeMap<String, String>,
 }
 
+/// Template parameters on top of those of a local stack.
+pub type Settings<'a> = &'a [(&'a str, &'a str)];
+
+#[derive(Default)]
 enum Shared {
+    #[default]
     Never,
     Once(Weak<Stack>),
     Failed(String),
 }
 
-static SHARED: Mutex<Shared> = Mutex::const_new(Shared::Never);
+/// The stacks that tests share, by their settings. Each has a lock of its own, so that they start
+/// side by side.
+static SHARED: std::sync::Mutex<BTreeMap<String, Arc<Mutex<Shared>>>> =
+    std::sync::Mutex::new(BTreeMap::new());
 
 impl Stack {
     /// The stack that all tests of this process share which do not disturb each other. It ends
@@ -93,7 +102,19 @@ impl Stack {
     /// # Panics
     /// If it does not start. The tests that come after fail at once, with the same words.
     pub async fn shared() -> Arc<Self> {
-        let mut shared = SHARED.lock().await;
+        Self::shared_with(&[]).await
+    }
+
+    /// The same, for those tests that want the same settings.
+    ///
+    /// # Panics
+    /// If it does not start. The tests that come after fail at once, with the same words.
+    pub async fn shared_with(settings: Settings<'_>) -> Arc<Self> {
+        let shared = {
+            let mut all = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(all.entry(format!("{settings:?}")).or_default())
+        };
+        let mut shared = shared.lock().await;
         match &*shared {
             Shared::Failed(error) => panic!("{error}"),
             Shared::Once(stack) => {
@@ -103,7 +124,7 @@ impl Stack {
             }
             Shared::Never => {}
         }
-        match Self::try_start().await {
+        match Self::try_start(settings).await {
             Ok(stack) => {
                 let stack = Arc::new(stack);
                 *shared = Shared::Once(Arc::downgrade(&stack));
@@ -121,13 +142,21 @@ impl Stack {
     /// # Panics
     /// If it does not start.
     pub async fn start() -> Self {
-        match Self::try_start().await {
+        Self::start_with(&[]).await
+    }
+
+    /// A stack of the test's own with these settings.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub async fn start_with(settings: Settings<'_>) -> Self {
+        match Self::try_start(settings).await {
             Ok(stack) => stack,
             Err(error) => panic!("{error}"),
         }
     }
 
-    async fn try_start() -> Result<Self, String> {
+    async fn try_start(settings: Settings<'_>) -> Result<Self, String> {
         static STARTED: AtomicU32 = AtomicU32::new(0);
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let process = std::process::id();
@@ -140,6 +169,10 @@ impl Stack {
             .arg(format!("RetryTimeScale={RETRY_TIME_SCALE}"));
         up.arg("--set")
             .arg(format!("EventTypes={}", EVENT_TYPES.join(",")));
+        // Of two values for one parameter the last counts.
+        for (name, value) in settings {
+            up.arg("--set").arg(format!("{name}={value}"));
+        }
         let printed = run(up, "", START_LIMIT).await?;
         let description = Description::parse(&printed)
             .ok_or_else(|| format!("`up --json` printed something else: {printed}"))?;

@@ -6,13 +6,12 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_sqs::types::{Message, QueueAttributeName, SendMessageBatchRequestEntry};
 use aws_sdk_ssm::types::ParameterType;
-use aws_smithy_http_client::Builder;
 use serde_json::{Value, json};
 
 use super::{Function, Stack};
 
 /// How long one call may take.
-const CALL_LIMIT: Duration = Duration::from_secs(20);
+pub(super) const CALL_LIMIT: Duration = Duration::from_secs(20);
 
 /// One of the template's queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +41,7 @@ macro_rules! client {
         let description = &$stack.description;
         let config = $sdk::Config::builder()
             .behavior_version($sdk::config::BehaviorVersion::latest())
-            .http_client(Builder::new().build_http())
+            .http_client(aws_smithy_http_client::Builder::new().build_http())
             .endpoint_url(&description.endpoint_url)
             .region($sdk::config::Region::new(description.region.clone()))
             .credentials_provider($sdk::config::Credentials::new(
@@ -54,13 +53,14 @@ macro_rules! client {
             ))
             .timeout_config(
                 $sdk::config::timeout::TimeoutConfig::builder()
-                    .operation_timeout(CALL_LIMIT)
+                    .operation_timeout($crate::stack::aws::CALL_LIMIT)
                     .build(),
             )
             .build();
         $sdk::Client::from_conf(config)
     }};
 }
+pub(super) use client;
 
 impl Stack {
     /// Adds or replaces a subscription, with just what an operator writes by hand.
@@ -119,6 +119,16 @@ impl Stack {
             QueueAttributeName::ApproximateNumberOfMessagesNotVisible,
             QueueAttributeName::ApproximateNumberOfMessagesDelayed,
         ];
+        self.sum(queue, &names).await
+    }
+
+    /// How many messages of a queue could be received now.
+    pub async fn count_visible(&self, queue: Queue) -> u32 {
+        let name = QueueAttributeName::ApproximateNumberOfMessages;
+        self.sum(queue, &[name]).await
+    }
+
+    async fn sum(&self, queue: Queue, names: &[QueueAttributeName]) -> u32 {
         let answer = client!(self, aws_sdk_sqs)
             .get_queue_attributes()
             .queue_url(self.output(queue.url_output()))
@@ -127,8 +137,8 @@ impl Stack {
             .await
             .unwrap();
         let attributes = answer.attributes.expect("the attributes");
-        let number = |name| attributes[&name].parse::<u32>().unwrap();
-        names.map(number).iter().sum()
+        let number = |name| attributes[name].parse::<u32>().unwrap();
+        names.iter().map(number).sum()
     }
 
     /// Waits until a queue has exactly this many messages.
