@@ -6,7 +6,7 @@ use e2e::receiver::Answer;
 use e2e::stack::{Function, Partner, Stack, read};
 use serde_json::{Value, json};
 
-use crate::{assert_attempts_of_one_delivery, assert_carries, seconds, timestamp};
+use crate::{assert_attempts_of_one_delivery, assert_carries, body, millis, timestamp, told};
 
 /// The attempts of the policy `standard`.
 const ATTEMPTS: usize = 8;
@@ -30,8 +30,8 @@ async fn one_event_ends_for_each_partner_as_its_answers_say() {
 
     let event_id = stack.publish_file("order-paid.json").await;
     tokio::join!(
-        is_delivered_at_once(&mut kasse_nord, &event_id),
-        is_left_alone_as_long_as_it_asks(&mut lager_sued, &event_id),
+        is_delivered_at_once(&stack, &mut kasse_nord, &event_id),
+        is_left_alone_as_long_as_it_asks(&stack, &mut lager_sued, &event_id),
         is_switched_off(&stack, &mut kiosk_alt, &event_id),
         is_tried_eight_times_and_kept(&stack, &mut archiv_west, &event_id),
     );
@@ -50,7 +50,7 @@ async fn one_event_ends_for_each_partner_as_its_answers_say() {
     assert_eq!(kiosk_alt.requests(), 1);
 }
 
-async fn is_delivered_at_once(partner: &mut Partner<'_>, event_id: &str) {
+async fn is_delivered_at_once(stack: &Stack, partner: &mut Partner<'_>, event_id: &str) {
     let webhook_id = partner.webhook_id(event_id);
     let post = partner.next_post(&webhook_id).await;
     let published: Value = serde_json::from_str(&read("events", "order-paid.json")).unwrap();
@@ -61,11 +61,40 @@ async fn is_delivered_at_once(partner: &mut Partner<'_>, event_id: &str) {
     assert_eq!(line["level"], "INFO");
     assert_eq!(line["outcome"], "delivered");
     assert_eq!(line["status"], 204);
-    assert_eq!(line["exhausted"], false);
-    assert_eq!(line.get("delaySeconds"), None);
+    for unset in ["delaySeconds", "nextAt", "deadReason"] {
+        assert_eq!(line.get(unset), None, "{line}");
+    }
+    let record = stack.record(&webhook_id).await.expect("a record");
+    let at = &record["updatedAt"];
+    assert_eq!(
+        record,
+        json!({
+            "webhookId": webhook_id,
+            "subscriberId": "kasse-nord",
+            "eventType": "OrderPaid",
+            "eventId": event_id,
+            "occurredAt": body(&post)["timestamp"],
+            "reference": "K-1001",
+            "state": "delivered",
+            "attempts": 1,
+            "refusals": 0,
+            "messageId": line["messageId"],
+            "startedAt": record["startedAt"],
+            "createdAt": at,
+            "updatedAt": at,
+            "expiresAt": (millis(at) / 1000) + 30 * 24 * 3600,
+            "history": [
+                {"n": 1, "at": at, "outcome": "delivered", "status": 204, "ms": line["ms"]},
+            ],
+        })
+    );
 }
 
-async fn is_left_alone_as_long_as_it_asks(partner: &mut Partner<'_>, event_id: &str) {
+async fn is_left_alone_as_long_as_it_asks(
+    stack: &Stack,
+    partner: &mut Partner<'_>,
+    event_id: &str,
+) {
     let webhook_id = partner.webhook_id(event_id);
     let mut posts = Vec::new();
     for _ in 0..3 {
@@ -85,6 +114,10 @@ async fn is_left_alone_as_long_as_it_asks(partner: &mut Partner<'_>, event_id: &
     }
     let line = partner.attempt(&webhook_id, 3).await.json;
     assert_eq!(line["outcome"], "delivered");
+    let record = stack.record_when(&webhook_id, "delivered").await;
+    assert_eq!(record["attempts"], 3);
+    let history = ["1 retry 503", "2 retry 503", "3 delivered 204"];
+    assert_eq!(told(&record), history);
 }
 
 async fn is_switched_off(stack: &Stack, partner: &mut Partner<'_>, event_id: &str) {
@@ -98,11 +131,14 @@ async fn is_switched_off(stack: &Stack, partner: &mut Partner<'_>, event_id: &st
     assert_eq!(row["enabled"].as_bool(), Ok(&false));
     let reason = row["disabledReason"].as_s().unwrap();
     assert_eq!(reason, "the endpoint answered 410 Gone");
-    let at = seconds(row["disabledAt"].as_s().unwrap());
-    let answered_at = post.at_unix_seconds;
-    assert!((answered_at..answered_at + 10).contains(&at), "{at}");
+    let at = millis(&row["disabledAt"].as_s().unwrap().as_str().into());
+    let answered_at = i64::try_from(post.at_unix_seconds).unwrap() * 1000;
+    assert!((answered_at..answered_at + 10_000).contains(&at), "{at}");
     assert_eq!(row["url"].as_s(), Ok(&partner.receiver.url("/webhooks")));
     assert_eq!(stack.dead_letters(&webhook_id).await, []);
+    let record = stack.record(&webhook_id).await.expect("a record");
+    assert_eq!(record["state"], "gone");
+    assert_eq!(told(&record), ["1 gone 410"]);
 }
 
 async fn is_tried_eight_times_and_kept(stack: &Stack, partner: &mut Partner<'_>, event_id: &str) {
@@ -114,7 +150,7 @@ async fn is_tried_eight_times_and_kept(stack: &Stack, partner: &mut Partner<'_>,
     assert_attempts_of_one_delivery(&posts);
     let letter = stack.dead_letter(&webhook_id).await;
     let job: Value = serde_json::from_str(letter.body().unwrap()).unwrap();
-    let body: Value = serde_json::from_str(posts[0].text()).unwrap();
+    let body = body(&posts[0]);
     assert_eq!(
         job,
         json!({
@@ -134,12 +170,16 @@ async fn is_tried_eight_times_and_kept(stack: &Stack, partner: &mut Partner<'_>,
         let line = partner.attempt(&webhook_id, attempt).await.json;
         assert_eq!(line["outcome"], "retry");
         assert_eq!(line["status"], 500);
-        assert_eq!(line["exhausted"], false);
+        assert_eq!(line.get("deadReason"), None);
         assert!(line["delaySeconds"].as_u64() >= Some(1), "{line}");
+        assert!(line["nextAt"].is_string(), "{line}");
     }
     let line = partner.attempt(&webhook_id, ATTEMPTS).await.json;
-    assert_eq!(line["outcome"], "retry");
-    assert_eq!(line["exhausted"], true);
-    assert_eq!(line.get("delaySeconds"), None);
+    assert_eq!(line["outcome"], "dead");
+    assert_eq!(line["status"], 500);
+    assert_eq!(line["deadReason"], "attempts");
+    for unset in ["delaySeconds", "nextAt"] {
+        assert_eq!(line.get(unset), None, "{line}");
+    }
     assert_eq!(stack.dead_letters(&webhook_id).await.len(), 1);
 }

@@ -6,38 +6,46 @@ use e2e::receiver::Answer;
 use e2e::stack::{Function, Queue, Stack, read};
 use serde_json::{Value, json};
 
-use crate::{assert_carries, detail};
+use crate::{assert_carries, body, detail, told};
 
 /// Lambda hands an event over at least once.
 #[tokio::test]
-async fn an_event_that_comes_twice_makes_the_same_webhooks_twice() {
+async fn an_event_that_comes_twice_is_delivered_once() {
     let stack = Stack::shared().await;
     let accept = || [Answer::status(204)];
     let mut nord = stack.partner("OrderPlaced", "kasse-nord", accept()).await;
     let mut sued = stack.partner("OrderPlaced", "kasse-sued", accept()).await;
     let event = read("events", "order-paid-eventbridge.json").replace("OrderPaid", "OrderPlaced");
 
-    for _ in 0..2 {
-        assert_eq!(stack.invoke(Function::Dispatch, &event).await, "null");
-    }
-
-    for partner in [&mut nord, &mut sued] {
-        let webhook_id = partner.webhook_id("7bf73129-1428-4cd3-a780-95db273d1602");
-        let posts = [
-            partner.next_post(&webhook_id).await,
-            partner.next_post(&webhook_id).await,
-        ];
-        assert_eq!(posts[0].text(), posts[1].text());
+    assert_eq!(stack.invoke(Function::Dispatch, &event).await, "null");
+    let partners = [&mut nord, &mut sued];
+    let webhook_ids =
+        partners.map(|partner| partner.webhook_id("7bf73129-1428-4cd3-a780-95db273d1602"));
+    for (partner, webhook_id) in [&mut nord, &mut sued].into_iter().zip(&webhook_ids) {
+        let post = partner.next_post(webhook_id).await;
         let event: Value = serde_json::from_str(&event).unwrap();
-        let body: Value = serde_json::from_str(posts[0].text()).unwrap();
         let expected = json!({
             "type": "OrderPlaced",
             "timestamp": "2026-10-29T12:00:00Z",
             "data": event["detail"],
         });
-        assert_eq!(body, expected);
+        assert_eq!(body(&post), expected);
+        stack.record_when(webhook_id, "delivered").await;
     }
-    assert_eq!([nord.requests(), sued.requests()], [2, 2]);
+
+    assert_eq!(stack.invoke(Function::Dispatch, &event).await, "null");
+
+    for webhook_id in &webhook_ids {
+        let dropped = json!({
+            "message": "delivery.dropped",
+            "webhookId": webhook_id,
+            "reason": "it has been delivered already",
+        });
+        stack.line(Function::Deliver, &dropped).await;
+        let record = stack.record(webhook_id).await.expect("a record");
+        assert_eq!(told(&record), ["1 delivered 204"]);
+    }
+    assert_eq!([nord.requests(), sued.requests()], [1, 1]);
 }
 
 /// More subscribers than one `SendMessageBatch` takes.

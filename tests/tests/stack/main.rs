@@ -6,9 +6,11 @@
 //! | [`endings`] | every way in which a delivery can end |
 //! | [`fan_out`] | from an event to its jobs, and what cannot become jobs |
 //! | [`signatures`] | what partners verify, with the official libraries |
+//! | [`policies`] | what each retry policy promises, and when |
 //! | [`redrive`] | how a dead delivery gets a new life |
+//! | [`notices`] | what operators are told by the service itself |
 //! | [`batches`] | one record that harms no other, and a crash that loses nothing |
-//! | [`permissions`] | that the functions may do what the template grants, and no more |
+//! | [`outages`] | AWS that fails for a while |
 //! | [`side_by_side`] | that stacks do not meet |
 //!
 //! They need what `make build` makes; `make e2e` makes it and runs them. Most of the time is
@@ -25,7 +27,9 @@
 mod batches;
 mod endings;
 mod fan_out;
-mod permissions;
+mod notices;
+mod outages;
+mod policies;
 mod redrive;
 mod side_by_side;
 mod signatures;
@@ -42,23 +46,42 @@ fn detail() -> Value {
 /// Checks that a webhook carries an event that has just been published. Byte for byte it cannot
 /// be compared here, since the local EventBridge writes `detail` in its own way.
 fn assert_carries(post: &Received, event_type: &str, detail: &Value) {
-    let body: Value = serde_json::from_str(post.text()).unwrap();
+    let body = body(post);
     let timestamp = &body["timestamp"];
     assert_eq!(
         body,
         json!({"type": event_type, "timestamp": timestamp, "data": detail})
     );
-    let happened = seconds(timestamp.as_str().unwrap());
-    assert!(
-        (happened..happened + 60).contains(&post.at_unix_seconds),
-        "{body}"
-    );
+    let happened = millis(timestamp) / 1000;
+    let came = i64::try_from(post.at_unix_seconds).unwrap();
+    assert!((happened..happened + 60).contains(&came), "{body}");
 }
 
-/// A date of RFC 3339 in seconds since 1970.
-fn seconds(date: &str) -> u64 {
+/// The payload of a webhook.
+fn body(post: &Received) -> Value {
+    serde_json::from_str(post.text()).unwrap()
+}
+
+/// A date of RFC 3339 in milliseconds since 1970.
+fn millis(date: &Value) -> i64 {
+    let date = date.as_str().expect("a date is a text");
     let date = DateTime::from_str(date, DateTimeFormat::DateTime).expect("a date");
-    date.secs().try_into().expect("after 1970")
+    date.to_millis().expect("in the range of milliseconds")
+}
+
+/// The history of a delivery record in a few words: number, outcome and status of each attempt.
+fn told(record: &Value) -> Vec<String> {
+    let told = |entry: &Value| {
+        let outcome = entry["outcome"].as_str().expect("an outcome");
+        let status = entry.get("status").map(|status| format!(" {status}"));
+        format!("{} {outcome}{}", entry["n"], status.unwrap_or_default())
+    };
+    record["history"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(told)
+        .collect()
 }
 
 /// The timestamp of a webhook, in seconds since 1970.
