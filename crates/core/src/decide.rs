@@ -145,8 +145,7 @@ fn fault_delay(fault: Fault, run: &Run, policy: &RetryPolicy, jitter: f64) -> u3
         | Fault::TooLate
         | Fault::Secret
         | Fault::CutShort
-        | Fault::Disable
-        | Fault::Internal => policy.fault_delay_seconds(run.idle_receives, jitter),
+        | Fault::Disable => policy.fault_delay_seconds(run.idle_receives, jitter),
     }
 }
 

@@ -65,8 +65,6 @@ pub enum Fault {
     CutShort,
     /// The subscription could not be switched off after a 410.
     Disable,
-    /// The attempt's own task failed.
-    Internal,
 }
 
 impl Outcome {
@@ -169,7 +167,6 @@ impl Fault {
             Self::NoTimeLeft => "no time left",
             Self::CutShort => "cut short by the end of the invocation",
             Self::Disable => "subscription could not be disabled",
-            Self::Internal => "internal",
         }
     }
 }

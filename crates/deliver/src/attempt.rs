@@ -10,13 +10,11 @@ use hyper::header::{HeaderMap, HeaderValue};
 use tokio::time::Instant;
 use webhooks_core::endpoint::EndpointError;
 use webhooks_core::outcome::Fault;
-use webhooks_core::record::{self, Entry, Record, State};
 use webhooks_core::signature::{ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, sign};
 use webhooks_core::turn::{Memory, Received, Run};
-use webhooks_core::{DeadReason, Outcome, Step, Turn, reference, turn};
+use webhooks_core::{Outcome, Step, Turn, turn};
 
 use crate::Deliver;
-use crate::config::DeliveryLog;
 use crate::deliveries::Change;
 use crate::metrics::Metrics;
 use crate::notices::Notice;
@@ -115,7 +113,7 @@ impl Ended {
 
 /// Why a delivery is deleted without an attempt.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
-enum Unwanted {
+pub(crate) enum Unwanted {
     #[error("the subscription does not exist")]
     NoSubscription,
     #[error("the subscription is disabled")]
@@ -157,7 +155,13 @@ impl Deliver {
                     self.conclude(&delivery, &run, &memory, report, deadline)
                         .await
                 }
-                Err(unwanted) => self.drop_unwanted(&delivery, &run, &memory, unwanted),
+                Err(unwanted) => {
+                    delivery.log_dropped(unwanted);
+                    Ended {
+                        change: self.change_of_dropped(&delivery, &run, &memory, unwanted),
+                        ..Ended::quietly(Fate::Delete)
+                    }
+                }
             },
             Turn::Uncertain(run) => {
                 let report = Report::fault(Fault::Record, "the receive count is used up");
@@ -333,99 +337,6 @@ impl Deliver {
         }
     }
 
-    /// What is written down of an attempt or a fault; `None` if nothing is.
-    fn change(
-        &self,
-        delivery: &Delivery,
-        run: &Run,
-        memory: &Memory,
-        report: &Report,
-        step: Step,
-        now: SystemTime,
-    ) -> Option<Change> {
-        match report.outcome {
-            // The table is out of reach, or the time is over.
-            Outcome::Fault(
-                Fault::Subscription | Fault::Record | Fault::NoTimeLeft | Fault::Internal,
-            ) => return None,
-            // It spends no attempt, and how many there were is not known.
-            Outcome::Fault(_) if *memory == Memory::Unreliable => return None,
-            Outcome::Fault(
-                Fault::Row | Fault::TooLate | Fault::Secret | Fault::CutShort | Fault::Disable,
-            )
-            | Outcome::Delivered { .. }
-            | Outcome::Gone
-            | Outcome::Retry { .. }
-            | Outcome::Blocked(_) => {}
-        }
-        let record = Record::after(
-            known(memory),
-            delivery.message_id.as_deref(),
-            run,
-            &report.outcome,
-            step,
-            &self.policy,
-            now,
-        );
-        let dead = record::dead_reason(step).map(|reason| (reason, delivery.payload.clone()));
-        self.written_down(delivery, memory, record, report.entry(run, step, now), dead)
-    }
-
-    fn drop_unwanted(
-        &self,
-        delivery: &Delivery,
-        run: &Run,
-        memory: &Memory,
-        unwanted: Unwanted,
-    ) -> Ended {
-        delivery.log_dropped(unwanted);
-        let now = SystemTime::now();
-        let message_id = delivery.message_id.as_deref();
-        let entry = Entry {
-            n: run.attempt,
-            at: now,
-            outcome: "dropped".into(),
-            status: None,
-            ms: None,
-            error: Some(unwanted.to_string()),
-            next_at: None,
-        };
-        let record = Record::dropped(known(memory), message_id, run, now);
-        Ended {
-            change: self.written_down(delivery, memory, record, entry, None),
-            ..Ended::quietly(Fate::Delete)
-        }
-    }
-
-    fn written_down(
-        &self,
-        delivery: &Delivery,
-        memory: &Memory,
-        record: Record,
-        entry: Entry,
-        dead: Option<(DeadReason, Bytes)>,
-    ) -> Option<Change> {
-        let has_failed = match record.state {
-            State::Retrying | State::Dead => true,
-            State::Delivered | State::Gone | State::Dropped => *memory != Memory::Known(None),
-        };
-        if self.delivery_log == DeliveryLog::Failures && !has_failed {
-            return None;
-        }
-        let payload = str::from_utf8(&delivery.payload).unwrap_or_default();
-        Some(Change {
-            webhook_id: delivery.webhook_id.clone(),
-            event_id: delivery.event_id.clone(),
-            key: delivery.key.clone(),
-            occurred_at: delivery.occurred_at.clone(),
-            reference: reference::find(payload, &self.reference_fields),
-            before: memory.clone(),
-            record,
-            entry,
-            dead,
-        })
-    }
-
     /// Switches the subscription off after a 410. While that does not work the delivery stays, or
     /// every further event would still be sent.
     async fn disable(
@@ -474,13 +385,6 @@ impl Delivery {
             reason = %unwanted,
             "delivery.dropped"
         );
-    }
-}
-
-fn known(memory: &Memory) -> Option<&Record> {
-    match memory {
-        Memory::Known(record) => record.as_ref(),
-        Memory::Broken | Memory::Unreliable => None,
     }
 }
 

@@ -18,6 +18,7 @@ mod metrics;
 mod notices;
 mod post;
 mod reads;
+mod remember;
 mod report;
 mod secrets;
 mod sqs_event;
@@ -157,7 +158,7 @@ impl Deliver {
         payload: Box<RawValue>,
         context: Context,
     ) -> Result<SqsBatchResponse, DeliverError> {
-        let end = time::end_of(&context);
+        let end = time::end_of(context.deadline());
         let messages = sqs_event::parse(payload.get()).map_err(|error| {
             tracing::error!(%error, requestId = context.request_id, "batch.refused");
             error
@@ -182,60 +183,26 @@ impl Deliver {
             metrics.add(std::mem::take(&mut ended.metrics));
         }
 
-        let mut response = SqsBatchResponse::default();
-        let mut reported = HashSet::new();
-        let mut wishes = Vec::new();
-        let mut unidentified = false;
-        for InHand {
-            receipt,
-            webhook_id,
-            pause,
-        } in batch
-        {
-            // A poison message keeps the queue's own pace: during a deployment a newer function
-            // may know it.
-            let mut visible_in = None;
-            if let Some(webhook_id) = webhook_id {
-                visible_in = match visible_in_seconds(&webhook_id, &ended, &written, pause) {
-                    None => continue,
-                    seconds => seconds,
-                };
-            } else {
-                metrics.poison += 1;
-            }
-            let Some(message_id) = receipt.message_id else {
-                unidentified = true;
-                continue;
-            };
-            if let Some((seconds, receipt_handle)) = visible_in.zip(receipt.receipt_handle) {
-                wishes.push(Visibility {
-                    message_id: message_id.clone(),
-                    receipt_handle,
-                    seconds,
-                });
-            }
-            if reported.insert(message_id.clone()) {
-                response.add_failure(message_id);
-            }
-        }
+        let answer = Answer::to(batch, &ended, &written);
+        metrics.poison = answer.poison;
         let unwritten = written
             .values()
             .filter(|written| matches!(written, Written::Failed | Written::Refused));
         metrics.record_errors += u32::try_from(unwritten.count()).unwrap_or(u32::MAX);
         metrics.print(&self.function_name, SystemTime::now());
-        if !wishes.is_empty() || !notices.is_empty() {
+        if !answer.wishes.is_empty() || !notices.is_empty() {
             self.change_visibility_and_tell(
-                wishes,
+                answer.wishes,
                 notices,
                 time::before(end, MARGIN_AFTER_VISIBILITIES),
             )
             .await;
         }
-        if unidentified {
+        if answer.unidentified {
             tracing::error!(requestId = context.request_id, "batch.unidentified");
             return Err(DeliverError::Unidentified);
         }
-        Ok(response)
+        Ok(answer.response)
     }
 
     /// Reads the jobs in the messages. Copies of one delivery in the same batch share one turn.
@@ -347,6 +314,58 @@ impl Deliver {
     /// The step after an outcome, with this moment's jitter.
     fn decide(&self, outcome: &Outcome, run: &Run, now: SystemTime) -> Step {
         decide(outcome, run, &self.policy, now, rand::random())
+    }
+}
+
+/// What is answered to a batch.
+#[derive(Default)]
+struct Answer {
+    response: SqsBatchResponse,
+    /// When the messages that stay are to be seen again.
+    wishes: Vec<Visibility>,
+    /// How many messages are no jobs.
+    poison: u32,
+    /// Whether a message has to stay that can not be named.
+    unidentified: bool,
+}
+
+impl Answer {
+    fn to(
+        batch: Vec<InHand>,
+        ended: &HashMap<String, Ended>,
+        written: &HashMap<String, Written>,
+    ) -> Self {
+        let mut answer = Self::default();
+        let mut reported = HashSet::new();
+        for message in batch {
+            // A poison message keeps the queue's own pace: during a deployment a newer function
+            // may know it.
+            let mut visible_in = None;
+            if let Some(webhook_id) = message.webhook_id {
+                visible_in = match visible_in_seconds(&webhook_id, ended, written, message.pause) {
+                    None => continue,
+                    seconds => seconds,
+                };
+            } else {
+                answer.poison += 1;
+            }
+            let Some(message_id) = message.receipt.message_id else {
+                answer.unidentified = true;
+                continue;
+            };
+            if let Some((seconds, receipt_handle)) = visible_in.zip(message.receipt.receipt_handle)
+            {
+                answer.wishes.push(Visibility {
+                    message_id: message_id.clone(),
+                    receipt_handle,
+                    seconds,
+                });
+            }
+            if reported.insert(message_id.clone()) {
+                answer.response.add_failure(message_id);
+            }
+        }
+        answer
     }
 }
 

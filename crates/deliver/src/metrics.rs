@@ -16,7 +16,7 @@ const VALUES_MAX: usize = 100;
 /// What is counted, of a delivery or of a whole batch.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
-    /// POSTs that were made, or refused by the endpoint rules.
+    /// POSTs that were begun.
     pub attempts: u32,
     pub delivered: u32,
     pub retried: u32,

@@ -143,8 +143,7 @@ impl Report {
                 | Fault::Record
                 | Fault::TooLate
                 | Fault::Secret
-                | Fault::NoTimeLeft
-                | Fault::Internal,
+                | Fault::NoTimeLeft,
             ) => line!(error, "delivery.unsent"),
         }
     }

@@ -102,7 +102,7 @@ impl Dispatch {
         payload: Box<RawValue>,
         context: Context,
     ) -> Result<(), DispatchError> {
-        let deadline = time::before(time::end_of(&context), MARGIN);
+        let deadline = time::before(time::end_of(context.deadline()), MARGIN);
         let result = self.fan_out(payload.get(), deadline).await;
         if let Err(error) = &result {
             tracing::error!(%error, requestId = context.request_id, "event.failed");

@@ -1,5 +1,5 @@
-//! What both functions need of the world they run in: a log, the invocation's clock, and AWS
-//! clients with time limits.
+//! What the functions and the command share of the world they run in: a log, clocks and time
+//! limits, AWS clients, and the rows of the tables.
 
 pub mod aws;
 pub mod logging;

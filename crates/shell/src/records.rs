@@ -1,7 +1,7 @@
-//! The rows of the deliveries table: how a delivery record is written down and read again.
+//! The rows of the deliveries table: how the parts of a delivery record are read and written.
 //!
-//! `deliver` writes them, the `webhooks` command reads them, and people see them in the console,
-//! so names and forms are those of the table's description in the README.
+//! `deliver` writes the rows, the `webhooks` command reads them, and people see them in the
+//! console, so names and forms are those of the table's description in the README.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};

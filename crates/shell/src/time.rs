@@ -1,19 +1,17 @@
-//! The time of an invocation.
+//! Time as a caller of AWS needs it: until when, and how long to wait before another try.
 
 use std::time::{Duration, SystemTime};
 
-use lambda_runtime::Context;
 use tokio::time::Instant;
 
-/// When the invocation's time is over. Lambda tells it by the wall clock; all that follows is
-/// measured by the monotonic one.
+/// When the time is over that lasts until `deadline`. Lambda tells an invocation's by the wall
+/// clock; all that follows is measured by the monotonic one.
 #[must_use]
-pub fn end_of(context: &Context) -> Instant {
-    let time_left = context
-        .deadline()
-        .duration_since(SystemTime::now())
-        .unwrap_or_default();
-    Instant::now() + time_left
+pub fn end_of(deadline: SystemTime) -> Instant {
+    Instant::now()
+        + deadline
+            .duration_since(SystemTime::now())
+            .unwrap_or_default()
 }
 
 /// The moment that lies `margin` before `end`.

@@ -54,7 +54,6 @@ fn fault() -> impl Strategy<Value = Fault> {
         Fault::NoTimeLeft,
         Fault::CutShort,
         Fault::Disable,
-        Fault::Internal,
     ])
 }
 
