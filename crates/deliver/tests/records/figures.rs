@@ -1,13 +1,6 @@
 //! What can be counted and read afterwards: one line of figures for a batch, which names nobody,
 //! and one line for each attempt, which says what came of it and what comes next.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a broken helper stops the test where it stands"
-)]
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +14,7 @@ use e2e::stage::{Stage, assert_untold, failures, parameter_name};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-const DELIVER: &str = env!("CARGO_BIN_EXE_deliver");
+use crate::helpers::{DELIVER, lines_of};
 
 const TOKEN: &str = "URLTOKEN";
 
@@ -38,15 +31,6 @@ const MIXED: [(&str, Option<u16>); 10] = [
     ("already", None),
     ("poison", None),
 ];
-
-/// The lines of a run with this message.
-fn lines_of(lines: &[String], message: &str) -> Vec<Value> {
-    let lines = lines.iter();
-    lines
-        .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}")))
-        .filter(|line: &Value| line["message"] == message)
-        .collect()
-}
 
 /// A stage and the records for [`MIXED`], under `bounded`.
 async fn mixed() -> (Stage, Receiver, Vec<Record>) {

@@ -1,11 +1,6 @@
 //! What a received message is owed, by its record: whatever SQS's receive count says, an attempt
 //! is counted where it is made, and what needs none is not sent.
 
-#![expect(
-    clippy::indexing_slicing,
-    reason = "a broken helper stops the test where it stands"
-)]
-
 use std::sync::Arc;
 
 use e2e::delivery_record::{moment, now_ms, story, time_value};
@@ -17,51 +12,12 @@ use e2e::stage::{FUNCTION_TIMEOUT, Stage, failures};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-const DELIVER: &str = env!("CARGO_BIN_EXE_deliver");
-
-const NONE: [&str; 0] = [];
-
-/// A stage with a subscriber whose receiver answers this, one after the other.
-async fn stage(answers: Vec<Answer>) -> (Stage, Receiver, Job) {
-    let receiver = Receiver::sequence(answers).await;
-    let stage = Stage::for_deliver().await;
-    stage.subscribe("kasse-nord", &receiver.url("/"));
-    (stage, receiver, Job::for_subscriber("kasse-nord"))
-}
-
-/// The record of a run of message `m0` that began an hour ago, last changed ten minutes ago, with
-/// three attempts made.
-fn run(state: &str) -> Value {
-    let ago = |minutes: u64| time_value(now_ms() - minutes * 60_000);
-    let mut record = json!({
-        "state": {"S": state},
-        "attempts": {"N": "3"},
-        "refusals": {"N": "0"},
-        "messageId": {"S": "m0"},
-        "startedAt": ago(60),
-        "createdAt": ago(60),
-        "updatedAt": ago(10),
-        "history": {"L": [{"M": {"n": {"N": "3"}, "at": ago(10), "outcome": {"S": "retry"}}}]},
-    });
-    if state == "retrying" {
-        record["nextAt"] = ago(2);
-    }
-    record
-}
-
-fn minutes_ago(minutes: u64) -> u64 {
-    now_ms() - minutes * 60_000
-}
-
-/// What is written after the three attempts of [`run`].
-fn then(n: u32, outcome: &str) -> Vec<(u32, String)> {
-    vec![(3, "retry".to_owned()), (n, outcome.to_owned())]
-}
+use crate::helpers::{DELIVER, NONE, lines_of, minutes_ago, run, stage, then};
 
 #[tokio::test]
 async fn the_number_of_an_attempt_is_that_of_the_record_and_not_the_receive_count() {
     for count in [1, 4, 9, 37] {
-        let (stage, receiver, job) = stage(vec![Answer::status(500)]).await;
+        let (stage, receiver, job) = stage([Answer::status(500)]).await;
         stage.put_record(&job, &run("retrying"));
         let deliver = stage.start(DELIVER).await;
 
@@ -82,7 +38,7 @@ async fn the_number_of_an_attempt_is_that_of_the_record_and_not_the_receive_coun
 
 #[tokio::test]
 async fn a_message_that_others_have_looked_at_still_gets_all_of_its_attempts() {
-    let (stage, receiver, job) = stage(vec![Answer::status(500)]).await;
+    let (stage, receiver, job) = stage([Answer::status(500)]).await;
     let deliver = stage.start(DELIVER).await;
     let mut count = 0;
     for attempt in 1..=8 {
@@ -108,7 +64,7 @@ async fn a_message_that_others_have_looked_at_still_gets_all_of_its_attempts() {
 
 #[tokio::test]
 async fn a_receive_that_crashed_before_anything_was_written_down_spends_no_attempt() {
-    let (stage, receiver, job) = stage(vec![Answer::hang(), Answer::status(500)]).await;
+    let (stage, receiver, job) = stage([Answer::hang(), Answer::status(500)]).await;
     let record = Record::new(0, &job.text());
     let deliver = stage.start(DELIVER).await;
     let batch = event(std::slice::from_ref(&record));
@@ -129,7 +85,7 @@ async fn a_receive_that_crashed_before_anything_was_written_down_spends_no_attem
 
 #[tokio::test]
 async fn a_receive_that_crashed_after_it_was_written_down_is_not_made_again_before_its_time() {
-    let (stage, receiver, job) = stage(vec![Answer::status(500)]).await;
+    let (stage, receiver, job) = stage([Answer::status(500)]).await;
     let record = Record::new(0, &job.text());
     stage
         .aws
@@ -160,7 +116,7 @@ async fn a_receive_that_crashed_after_it_was_written_down_is_not_made_again_befo
 
 #[tokio::test]
 async fn what_was_delivered_is_deleted_without_another_post() {
-    let (stage, receiver, job) = stage(vec![Answer::status(204)]).await;
+    let (stage, receiver, job) = stage([Answer::status(204)]).await;
     let deliver = stage.start(DELIVER).await;
     let record = Record::new(0, &job.text());
     stage.deliver(&deliver, std::slice::from_ref(&record)).await;
@@ -192,11 +148,7 @@ async fn what_was_delivered_is_deleted_without_another_post() {
     assert_eq!(receiver.requests().len(), 1);
     assert_eq!(stage.record_of(&job), row, "nothing is written");
     let lines = deliver.stop().await;
-    let dropped: Vec<Value> = lines
-        .iter()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .filter(|line: &Value| line["message"] == "delivery.dropped")
-        .collect();
+    let dropped = lines_of(&lines, "delivery.dropped");
     let ids: Vec<&Value> = dropped.iter().map(|line| &line["messageId"]).collect();
     assert_eq!(ids, ["m0", "m1", "m2", "m3", "m4"]);
     for line in &dropped {
@@ -209,7 +161,7 @@ async fn what_was_delivered_is_deleted_without_another_post() {
 #[tokio::test]
 async fn nothing_is_read_but_the_record_of_what_was_delivered() {
     // Neither a subscription that has ended nor a secret that is gone matters any more.
-    let (stage, receiver, job) = stage(vec![Answer::status(204)]).await;
+    let (stage, receiver, job) = stage([Answer::status(204)]).await;
     stage.put_record(&job, &run("delivered"));
     stage.aws.delete_row("OrderPaid", "kasse-nord");
     let deliver = stage.start(DELIVER).await;
@@ -234,7 +186,7 @@ async fn nothing_is_read_but_the_record_of_what_was_delivered() {
 
 #[tokio::test]
 async fn a_message_that_comes_early_is_put_back_until_its_time_to_the_second() {
-    let (stage, receiver, job) = stage(vec![Answer::status(204)]).await;
+    let (stage, receiver, job) = stage([Answer::status(204)]).await;
     let deliver = stage.start(DELIVER).await;
     for seconds in [20, 500, 42_900] {
         // The run's own message makes the attempt; a copy that came at the same time would be
@@ -271,7 +223,7 @@ async fn a_message_that_comes_early_is_put_back_until_its_time_to_the_second() {
 
 #[tokio::test]
 async fn what_a_receiver_asked_for_is_kept_whoever_brings_the_message() {
-    let (stage, receiver, job) = stage(vec![Answer::retry_after(429, "300")]).await;
+    let (stage, receiver, job) = stage([Answer::retry_after(429, "300")]).await;
     let deliver = stage.start(DELIVER).await;
     let record = Record::new(0, &job.text());
 
@@ -345,7 +297,7 @@ async fn two_copies_in_one_batch_are_one_attempt() {
 
 #[tokio::test]
 async fn a_duplicate_shares_the_run_and_takes_it_over() {
-    let (stage, _receiver, job) = stage(vec![Answer::status(500)]).await;
+    let (stage, _receiver, job) = stage([Answer::status(500)]).await;
     // Its own message is late by two minutes.
     stage.put_record(&job, &run("retrying"));
     let deliver = stage.start(DELIVER).await;
@@ -393,7 +345,7 @@ async fn what_was_delivered_by_another_copy_meanwhile_is_deleted() {
 
 #[tokio::test]
 async fn an_attempt_that_nobody_has_planned_is_not_waited_for() {
-    let (stage, receiver, job) = stage(vec![Answer::status(500)]).await;
+    let (stage, receiver, job) = stage([Answer::status(500)]).await;
     let mut record = run("retrying");
     record["nextAt"] = time_value(now_ms() + 80_000_000);
     stage.put_record(&job, &record);
@@ -411,7 +363,7 @@ async fn an_attempt_that_nobody_has_planned_is_not_waited_for() {
 #[tokio::test]
 async fn a_copy_only_makes_the_attempt_that_the_own_message_of_the_run_has_missed() {
     for (seconds, is_made) in [(30, false), (70, true)] {
-        let (stage, receiver, job) = stage(vec![Answer::status(500)]).await;
+        let (stage, receiver, job) = stage([Answer::status(500)]).await;
         let mut record = run("retrying");
         record["nextAt"] = time_value(now_ms() - seconds * 1000);
         stage.put_record(&job, &record);

@@ -1,29 +1,18 @@
 //! The payload of a dead delivery is kept in its record, so that it can be sent again though the
 //! dead-letter queue was emptied; and what DynamoDB has no room for.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a broken helper stops the test where it stands"
-)]
-
 use e2e::delivery_record::{history, now_ms, story, time_value};
 use e2e::receiver::{Answer, Receiver};
 use e2e::sqs_event::{Job, Record};
 use e2e::stage::{Stage, failures};
 use serde_json::{Value, json};
 
-const DELIVER: &str = env!("CARGO_BIN_EXE_deliver");
-
-const NONE: [&str; 0] = [];
+use crate::helpers::{DELIVER, NONE, stage};
 
 /// A stage under `bounded` with a subscriber whose receiver rejects everything.
-async fn stage() -> (Stage, Receiver) {
-    let receiver = Receiver::always(Answer::status(400)).await;
-    let stage = Stage::for_deliver().await.with("RETRY_POLICY", "bounded");
-    stage.subscribe("kasse-nord", &receiver.url("/"));
-    (stage, receiver)
+async fn bounded() -> (Stage, Receiver) {
+    let (stage, receiver, _) = stage([Answer::status(400)]).await;
+    (stage.with("RETRY_POLICY", "bounded"), receiver)
 }
 
 /// A job whose payload has exactly this many bytes, mostly this text again and again.
@@ -66,7 +55,7 @@ async fn dead_record(stage: &Stage, job: &Job) -> Value {
 
 #[tokio::test]
 async fn a_short_payload_is_kept_as_it_is() {
-    let (stage, _receiver) = stage().await;
+    let (stage, _receiver) = bounded().await;
     let mut awkward = Job::for_subscriber("kasse-nord");
     awkward.body = r#"{"a":1.0,"a":1E400,"é":"\u00e9😀","b": [ ]}"#.into();
     for job in [
@@ -82,7 +71,7 @@ async fn a_short_payload_is_kept_as_it_is() {
 
 #[tokio::test]
 async fn a_longer_payload_is_kept_compressed() {
-    let (stage, _receiver) = stage().await;
+    let (stage, _receiver) = bounded().await;
     for (bytes, filler) in [
         (1025, "x".to_owned()),
         (100_000, "é".to_owned()),
@@ -100,7 +89,7 @@ async fn a_longer_payload_is_kept_compressed() {
 
 #[tokio::test]
 async fn a_payload_that_does_not_fit_is_left_out_and_the_record_says_so() {
-    let (stage, receiver) = stage().await;
+    let (stage, receiver) = bounded().await;
     let job = job_of(600_000, &noise(600_000));
 
     let row = dead_record(&stage, &job).await;
@@ -113,7 +102,7 @@ async fn a_payload_that_does_not_fit_is_left_out_and_the_record_says_so() {
 
 #[tokio::test]
 async fn ten_dead_payloads_of_the_largest_size_are_written_in_one_batch() {
-    let (stage, _receiver) = stage().await;
+    let (stage, _receiver) = bounded().await;
     let deliver = stage.start(DELIVER).await;
     let letters = noise(440_000);
     let jobs: Vec<Job> = (0..10)

@@ -1,46 +1,13 @@
 //! Deliveries that are given up before SQS would lose them: after too many receives without an
 //! attempt, at a message's last receive, and before it expires in the queue.
 
-#![expect(
-    clippy::indexing_slicing,
-    reason = "a broken helper stops the test where it stands"
-)]
-
-use e2e::delivery_record::{history, now_ms, story, time_value};
-use e2e::receiver::{Answer, Receiver};
+use e2e::delivery_record::{history, now_ms, story};
+use e2e::receiver::Answer;
 use e2e::sqs_event::{Job, Record};
 use e2e::stage::{Batch, Stage, failures, parameter_name};
 use serde_json::{Value, json};
 
-const DELIVER: &str = env!("CARGO_BIN_EXE_deliver");
-
-const NONE: [&str; 0] = [];
-
-/// A stage with a subscriber whose receiver answers this.
-async fn stage(answer: Answer) -> (Stage, Receiver, Job) {
-    let receiver = Receiver::always(answer).await;
-    let stage = Stage::for_deliver().await;
-    stage.subscribe("kasse-nord", &receiver.url("/"));
-    (stage, receiver, Job::for_subscriber("kasse-nord"))
-}
-
-/// A run of message `m0` that has made this many attempts and is due.
-fn put_run(stage: &Stage, job: &Job, attempts: u32) {
-    let ago = time_value(now_ms() - 60_000);
-    stage.put_record(
-        job,
-        &json!({
-            "state": {"S": "retrying"},
-            "attempts": {"N": attempts.to_string()},
-            "refusals": {"N": "0"},
-            "messageId": {"S": "m0"},
-            "startedAt": ago,
-            "createdAt": ago,
-            "updatedAt": ago,
-            "nextAt": ago,
-        }),
-    );
-}
+use crate::helpers::{DELIVER, NONE, stage};
 
 /// Checks that a delivery has just been given up, for this reason and after so many attempts.
 fn assert_given_up(stage: &Stage, job: &Job, batch: &Batch, attempts: u32, reason: &str) {
@@ -60,11 +27,9 @@ fn assert_given_up(stage: &Stage, job: &Job, batch: &Batch, attempts: u32, reaso
 async fn after_thirty_receives_without_an_attempt_a_fault_gives_the_delivery_up() {
     // Attempts that were made, and the receive whose fault is one too many.
     for (attempts, count) in [(0, 31), (2, 33), (7, 38)] {
-        let (stage, receiver, job) = stage(Answer::status(204)).await;
+        let (stage, receiver, job) = stage([Answer::status(204)]).await;
         stage.aws.delete_parameter(&parameter_name("kasse-nord"));
-        if attempts > 0 {
-            put_run(&stage, &job, attempts);
-        }
+        stage.put_earlier_attempts(&job, "m0", attempts);
         let deliver = stage.start(DELIVER).await;
         let before = Record::new(0, &job.text()).received(count - 1);
         let batch = stage.deliver(&deliver, &[before]).await;
@@ -82,7 +47,7 @@ async fn after_thirty_receives_without_an_attempt_a_fault_gives_the_delivery_up(
 #[tokio::test]
 async fn after_thirty_receives_without_an_attempt_one_can_still_be_made() {
     for (status, response, state) in [(204, vec![], "delivered"), (500, vec!["m0"], "retrying")] {
-        let (stage, receiver, job) = stage(Answer::status(status)).await;
+        let (stage, receiver, job) = stage([Answer::status(status)]).await;
         let deliver = stage.start(DELIVER).await;
 
         let record = Record::new(0, &job.text()).received(35);
@@ -106,11 +71,11 @@ async fn what_fails_at_the_last_receive_is_dead_as_there_is_no_other() {
         (Some("60"), 60, true),
     ];
     for (most, count, is_last) in cases {
-        let (mut stage, receiver, job) = stage(Answer::status(500)).await;
+        let (mut stage, receiver, job) = stage([Answer::status(500)]).await;
         if let Some(most) = most {
             stage = stage.with("MAX_RECEIVE_COUNT", most);
         }
-        put_run(&stage, &job, 2);
+        stage.put_earlier_attempts(&job, "m0", 2);
         let deliver = stage.start(DELIVER).await;
 
         let record = Record::new(0, &job.text()).received(count);
@@ -127,8 +92,8 @@ async fn what_fails_at_the_last_receive_is_dead_as_there_is_no_other() {
 
 #[tokio::test]
 async fn what_is_delivered_at_the_last_receive_is_delivered() {
-    let (stage, _receiver, job) = stage(Answer::status(200)).await;
-    put_run(&stage, &job, 2);
+    let (stage, _receiver, job) = stage([Answer::status(200)]).await;
+    stage.put_earlier_attempts(&job, "m0", 2);
     let deliver = stage.start(DELIVER).await;
 
     let record = Record::new(0, &job.text()).received(38);
@@ -145,8 +110,8 @@ const GIVEN_UP_AFTER_MS: u64 = (7 * 24 - 12) * 3_600_000;
 async fn a_retry_that_would_come_too_late_is_none() {
     // Milliseconds until the message is given up, and whether the fourth attempt is planned.
     for (left, is_planned) in [(600_000, true), (269_000, false)] {
-        let (stage, receiver, job) = stage(Answer::status(500)).await;
-        put_run(&stage, &job, 2);
+        let (stage, receiver, job) = stage([Answer::status(500)]).await;
+        stage.put_earlier_attempts(&job, "m0", 2);
         let deliver = stage.start(DELIVER).await;
         let record = Record::new(0, &job.text())
             .received(3)
@@ -166,10 +131,8 @@ async fn a_retry_that_would_come_too_late_is_none() {
 #[tokio::test]
 async fn a_message_that_is_about_to_expire_is_passed_on_unsent() {
     for attempts in [0, 2] {
-        let (stage, receiver, job) = stage(Answer::status(204)).await;
-        if attempts > 0 {
-            put_run(&stage, &job, attempts);
-        }
+        let (stage, receiver, job) = stage([Answer::status(204)]).await;
+        stage.put_earlier_attempts(&job, "m0", attempts);
         let deliver = stage.start(DELIVER).await;
         let old = |count: u32| {
             Record::new(0, &job.text())
@@ -201,7 +164,7 @@ async fn a_message_that_is_about_to_expire_is_passed_on_unsent() {
 async fn an_age_that_no_message_has_is_not_believed() {
     let day = 86_400_000;
     for sent_at in [now_ms() - 15 * day, now_ms() + day, 0] {
-        let (stage, _receiver, job) = stage(Answer::status(204)).await;
+        let (stage, _receiver, job) = stage([Answer::status(204)]).await;
         let deliver = stage.start(DELIVER).await;
 
         let record = Record::new(0, &job.text()).sent_at_ms(sent_at);

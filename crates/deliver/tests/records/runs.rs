@@ -1,61 +1,17 @@
 //! A run is everything between the first receive of an SQS message and its end: a delivery that
 //! has ended is passed on or begins anew, by the message that brings it.
 
-#![expect(
-    clippy::indexing_slicing,
-    reason = "a broken helper stops the test where it stands"
-)]
-
 use e2e::delivery_record::{now_ms, story, time_value};
-use e2e::receiver::{Answer, Receiver};
-use e2e::sqs_event::{Job, Record};
-use e2e::stage::{Stage, failures};
-use serde_json::{Value, json};
+use e2e::receiver::Answer;
+use e2e::sqs_event::Record;
+use e2e::stage::failures;
+use serde_json::json;
 
-const DELIVER: &str = env!("CARGO_BIN_EXE_deliver");
-
-const NONE: [&str; 0] = [];
-
-/// A stage with a subscriber whose receiver answers this, one after the other.
-async fn stage(answers: Vec<Answer>) -> (Stage, Receiver, Job) {
-    let receiver = Receiver::sequence(answers).await;
-    let stage = Stage::for_deliver().await;
-    stage.subscribe("kasse-nord", &receiver.url("/"));
-    (stage, receiver, Job::for_subscriber("kasse-nord"))
-}
-
-/// The record of a run of message `m0` that began an hour ago, last changed ten minutes ago, with
-/// three attempts made.
-fn run(state: &str) -> Value {
-    let ago = |minutes: u64| time_value(now_ms() - minutes * 60_000);
-    let mut record = json!({
-        "state": {"S": state},
-        "attempts": {"N": "3"},
-        "refusals": {"N": "0"},
-        "messageId": {"S": "m0"},
-        "startedAt": ago(60),
-        "createdAt": ago(60),
-        "updatedAt": ago(10),
-        "history": {"L": [{"M": {"n": {"N": "3"}, "at": ago(10), "outcome": {"S": "retry"}}}]},
-    });
-    if state == "retrying" {
-        record["nextAt"] = ago(2);
-    }
-    record
-}
-
-fn minutes_ago(minutes: u64) -> u64 {
-    now_ms() - minutes * 60_000
-}
-
-/// What is written after the three attempts of [`run`].
-fn then(n: u32, outcome: &str) -> Vec<(u32, String)> {
-    vec![(3, "retry".to_owned()), (n, outcome.to_owned())]
-}
+use crate::helpers::{DELIVER, NONE, minutes_ago, run, stage, then};
 
 #[tokio::test]
 async fn a_dead_delivery_is_passed_on_to_the_dead_letter_queue_without_a_post_or_a_write() {
-    let (stage, receiver, job) = stage(vec![Answer::status(204)]).await;
+    let (stage, receiver, job) = stage([Answer::status(204)]).await;
     let mut dead = run("dead");
     dead["deadReason"] = json!({"S": "attempts"});
     stage.put_record(&job, &dead);
@@ -89,7 +45,7 @@ async fn a_dead_delivery_is_passed_on_to_the_dead_letter_queue_without_a_post_or
 #[tokio::test]
 async fn a_redriven_delivery_has_a_run_of_its_own_and_one_history() {
     for state in ["dead", "gone", "dropped"] {
-        let (stage, receiver, job) = stage(vec![Answer::status(500), Answer::status(200)]).await;
+        let (stage, receiver, job) = stage([Answer::status(500), Answer::status(200)]).await;
         let before = run(state);
         stage.put_record(&job, &before);
         let deliver = stage.start(DELIVER).await;
@@ -131,7 +87,7 @@ async fn a_redriven_delivery_has_a_run_of_its_own_and_one_history() {
 
 #[tokio::test]
 async fn a_redriven_delivery_keeps_its_id_and_its_payload() {
-    let (stage, receiver, job) = stage(vec![Answer::status(200)]).await;
+    let (stage, receiver, job) = stage([Answer::status(200)]).await;
     stage.put_record(&job, &run("dead"));
     let deliver = stage.start(DELIVER).await;
     let redriven = Record::new(7, &job.text()).sent_at_ms(now_ms());
@@ -149,7 +105,7 @@ async fn a_redriven_delivery_keeps_its_id_and_its_payload() {
 #[tokio::test]
 async fn a_run_whose_message_went_missing_does_not_bind_a_message_sent_later() {
     // Planned an hour ago: its message was purged. The redrive from the record begins anew.
-    let (stage, _receiver, job) = stage(vec![Answer::status(500)]).await;
+    let (stage, _receiver, job) = stage([Answer::status(500)]).await;
     let mut lost = run("retrying");
     lost["nextAt"] = time_value(minutes_ago(60));
     stage.put_record(&job, &lost);
@@ -165,7 +121,7 @@ async fn a_run_whose_message_went_missing_does_not_bind_a_message_sent_later() {
 
 #[tokio::test]
 async fn a_dead_delivery_that_the_queue_hands_out_too_often_does_not_spin() {
-    let (stage, receiver, job) = stage(vec![Answer::status(204)]).await;
+    let (stage, receiver, job) = stage([Answer::status(204)]).await;
     stage.put_record(&job, &run("dead"));
     let deliver = stage.start(DELIVER).await;
     for (count, delay) in [(38, 0), (39, 10_800), (1000, 10_800)] {
@@ -186,7 +142,7 @@ async fn a_row_that_should_be_gone_by_now_counts_as_none() {
         ("dead", -1, true),
         ("delivered", 60, false),
     ] {
-        let (stage, receiver, job) = stage(vec![Answer::status(200)]).await;
+        let (stage, receiver, job) = stage([Answer::status(200)]).await;
         let now = i64::try_from(now_ms() / 1000).unwrap();
         let mut record = run(state);
         record["expiresAt"] = json!({"N": (now + seconds).to_string()});

@@ -9,9 +9,7 @@ use e2e::sqs_event::{Job, Record};
 use e2e::stage::{DELIVERIES_TABLE, Stage, TABLE_NAME, failures, parameter_name};
 use serde_json::{Value, json};
 
-const DELIVER: &str = env!("CARGO_BIN_EXE_deliver");
-
-const NONE: [&str; 0] = [];
+use crate::helpers::{DELIVER, NONE};
 
 #[tokio::test]
 async fn a_full_first_batch_takes_two_calls_of_dynamodb_and_at_most_one_of_sqs() {

@@ -10,50 +10,16 @@ use e2e::sqs_event::{Job, Record};
 use e2e::stage::{Stage, failures};
 use serde_json::json;
 
-const DELIVER: &str = env!("CARGO_BIN_EXE_deliver");
-
-const NONE: [&str; 0] = [];
-
-async fn stage() -> (Stage, Receiver) {
-    let receiver = Receiver::always(Answer::status(500)).await;
-    let stage = Stage::for_deliver().await;
-    stage.subscribe("failing", &receiver.url("/failing"));
-    (stage, receiver)
-}
-
-fn record(number: usize, name: &str, count: u32) -> Record {
-    Record::new(number, &Job::for_subscriber(name).text()).received(count)
-}
-
-/// A run of message `m0` that has made this many attempts and is due.
-fn put_run(stage: &Stage, job: &Job, attempts: u32) {
-    let ago = time_value(now_ms() - 60_000);
-    stage.put_record(
-        job,
-        &json!({
-            "state": {"S": "retrying"},
-            "attempts": {"N": attempts.to_string()},
-            "refusals": {"N": "0"},
-            "messageId": {"S": "m0"},
-            "startedAt": ago,
-            "createdAt": ago,
-            "updatedAt": ago,
-            "nextAt": ago,
-        }),
-    );
-}
+use crate::helpers::{DELIVER, NONE, record, stage, stage_of_four};
 
 /// A stage under the policy of most attempts, 40 of which were made, and the message's 41st
 /// receive: none of them was idle.
 async fn late_in_a_long_run() -> (Stage, Receiver, Job, Record) {
-    let receiver = Receiver::always(Answer::status(204)).await;
-    let stage = Stage::for_deliver()
-        .await
+    let (stage, receiver, job) = stage([Answer::status(204)]).await;
+    let stage = stage
         .with("RETRY_POLICY", "payments-24h")
         .with("EVENT_BUS_NAME", "default");
-    stage.subscribe("kasse-nord", &receiver.url("/"));
-    let job = Job::for_subscriber("kasse-nord");
-    put_run(&stage, &job, 40);
+    stage.put_earlier_attempts(&job, "m0", 40);
     let record = Record::new(0, &job.text()).received(41);
     (stage, receiver, job, record)
 }
@@ -104,7 +70,7 @@ async fn what_is_known_to_be_delivered_is_not_sent_whatever_else_its_record_says
         json!({"state": {"S": "delivered"}, "refusals": {"N": "-1"}, "createdAt": {"N": "1"}}),
     ];
     for row in rows {
-        let (stage, receiver) = stage().await;
+        let (stage, receiver) = stage_of_four().await;
         let job = Job::for_subscriber("failing");
         stage.put_record(&job, &row);
         let before = stage.record_of(&job);

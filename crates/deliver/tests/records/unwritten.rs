@@ -2,12 +2,6 @@
 //! keeps its pace, and until a write succeeds again the receive count is believed and not what
 //! is read.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a broken helper stops the test where it stands"
-)]
-
 use std::time::Duration;
 
 use e2e::delivery_record::{now_ms, story, time_value};
@@ -18,29 +12,16 @@ use e2e::sqs_event::{Job, Record};
 use e2e::stage::{DELIVERIES_TABLE, Stage, failures, side_by_side};
 use serde_json::{Value, json};
 
-const DELIVER: &str = env!("CARGO_BIN_EXE_deliver");
+use crate::helpers::{DELIVER, errors_of, lines_of, record, stage_of_four};
 
 /// How long a dead delivery waits of which that could not be written down: what the schedule of
 /// `bounded` ends with, 30 s doubled seven times.
 const LAST_DELAY: Option<i64> = Some(3840);
 
-/// A stage under `bounded` on which `well` accepts, `failing` answers 500 and `rejecting` 400.
+/// A stage under `bounded`.
 async fn stage() -> (Stage, Receiver) {
-    let receiver = Receiver::by_target([
-        ("/well".to_owned(), Answer::status(204)),
-        ("/failing".to_owned(), Answer::status(500)),
-        ("/rejecting".to_owned(), Answer::status(400)),
-    ])
-    .await;
-    let stage = Stage::for_deliver().await.with("RETRY_POLICY", "bounded");
-    for name in ["well", "failing", "rejecting"] {
-        stage.subscribe(name, &receiver.url(&format!("/{name}")));
-    }
-    (stage, receiver)
-}
-
-fn record(number: usize, name: &str, count: u32) -> Record {
-    Record::new(number, &Job::for_subscriber(name).text()).received(count)
+    let (stage, receiver) = stage_of_four().await;
+    (stage.with("RETRY_POLICY", "bounded"), receiver)
 }
 
 fn all(count: u32) -> [Record; 3] {
@@ -51,37 +32,17 @@ fn all(count: u32) -> [Record; 3] {
     ]
 }
 
-/// A run of one attempt, of message `m<number>`.
-fn put_run(stage: &Stage, number: usize, name: &str) {
-    let ago = time_value(now_ms() - 60_000);
-    stage.put_record(
-        &Job::for_subscriber(name),
-        &json!({
-            "state": {"S": "retrying"},
-            "attempts": {"N": "1"},
-            "refusals": {"N": "0"},
-            "messageId": {"S": format!("m{number}")},
-            "startedAt": ago,
-            "createdAt": ago,
-            "updatedAt": ago,
-            "nextAt": ago,
-        }),
-    );
+/// A run of one attempt for each of [`all`].
+fn put_all(stage: &Stage) {
+    for (number, name) in ["well", "failing", "rejecting"].into_iter().enumerate() {
+        stage.put_earlier_attempts(&Job::for_subscriber(name), &format!("m{number}"), 1);
+    }
 }
 
-/// The lines of an environment with this message, as it ends.
-async fn lines_of(deliver: &Environment, message: &str) -> Vec<Value> {
-    let lines = deliver.stop().await.into_iter();
-    lines
-        .map(|line| serde_json::from_str(&line).unwrap())
-        .filter(|line: &Value| line["message"] == message)
-        .collect()
-}
-
-/// Of each metrics line, the number of record errors.
+/// Of each line of figures, the number of record errors.
 async fn record_errors(deliver: &Environment) -> Vec<Value> {
-    let lines = lines_of(deliver, "metrics").await.into_iter();
-    lines.map(|line| line["RecordErrors"].clone()).collect()
+    let figures = lines_of(&deliver.stop().await, "metrics").into_iter();
+    figures.map(|line| line["RecordErrors"].clone()).collect()
 }
 
 #[tokio::test]
@@ -115,21 +76,14 @@ async fn a_first_record_that_can_not_be_written_fails_no_delivery() {
         calls.push("ChangeMessageVisibilityBatch");
         assert_eq!(batch.calls, calls, "{reply:?}");
         assert_eq!(stage.aws.records(), [] as [Value; 0]);
-        let lines = deliver.stop().await.into_iter();
-        let lines: Vec<Value> = lines
-            .map(|line| serde_json::from_str(&line).unwrap())
-            .collect();
-        let of = |message: &str| -> Vec<&Value> {
-            let lines = lines.iter();
-            lines.filter(|line| line["message"] == message).collect()
-        };
-        let [unwritten] = of("records.unwritten")[..] else {
+        let lines = deliver.stop().await;
+        let [unwritten] = &lines_of(&lines, "records.unwritten")[..] else {
             panic!("{lines:#?}");
         };
         assert_eq!(unwritten["level"], "ERROR");
         assert_eq!(unwritten["records"], 3);
         assert!(unwritten["error"].is_string());
-        let [metrics] = of("metrics")[..] else {
+        let [metrics] = &lines_of(&lines, "metrics")[..] else {
             panic!("{lines:#?}");
         };
         assert_eq!(metrics["RecordErrors"], 3, "{reply:?}");
@@ -154,9 +108,7 @@ async fn a_further_record_that_can_not_be_written_fails_no_delivery() {
     ];
     side_by_side(replies, |(reply, writes)| async move {
         let (stage, receiver) = stage().await;
-        for (number, name) in ["well", "failing", "rejecting"].into_iter().enumerate() {
-            put_run(&stage, number, name);
-        }
+        put_all(&stage);
         let before = stage.aws.records();
         stage.aws.always("UpdateItem", reply.clone());
         let deliver = stage.start(DELIVER).await;
@@ -169,21 +121,18 @@ async fn a_further_record_that_can_not_be_written_fails_no_delivery() {
         assert_eq!(receiver.requests().len(), 3);
         assert_eq!(stage.aws.calls("UpdateItem").len(), 3 * writes, "{reply:?}");
         assert_eq!(stage.aws.records(), before);
-        let lines = deliver.stop().await.into_iter();
-        let lines: Vec<Value> = lines
-            .map(|line| serde_json::from_str(&line).unwrap())
-            .collect();
-        let mut unwritten: Vec<&str> = lines
+        let lines = deliver.stop().await;
+        let errors = errors_of(&lines);
+        let mut unwritten: Vec<&str> = errors
             .iter()
-            .filter(|line| line["message"] == "records.unwritten" && line["level"] == "ERROR")
+            .filter(|line| line["message"] == "records.unwritten")
             .map(|line| line["webhookId"].as_str().unwrap())
             .collect();
         unwritten.sort_unstable();
         let ids =
             ["failing", "rejecting", "well"].map(|name| Job::for_subscriber(name).webhook_id());
         assert_eq!(unwritten, ids);
-        let metrics = lines.iter().find(|line| line["message"] == "metrics");
-        assert_eq!(metrics.unwrap()["RecordErrors"], 3);
+        assert_eq!(lines_of(&lines, "metrics")[0]["RecordErrors"], 3);
     })
     .await;
 }
@@ -221,9 +170,7 @@ async fn a_batch_that_dynamodb_does_not_take_is_written_one_by_one() {
 #[tokio::test]
 async fn a_record_that_dynamodb_does_not_take_casts_no_doubt_on_the_others() {
     let (stage, receiver) = stage().await;
-    for (number, name) in ["well", "failing", "rejecting"].into_iter().enumerate() {
-        put_run(&stage, number, name);
-    }
+    put_all(&stage);
     let before = stage.aws.records();
     stage
         .aws
@@ -265,7 +212,7 @@ async fn a_dead_delivery_that_could_not_be_written_down_waits_as_long_as_its_rec
 #[tokio::test]
 async fn one_record_that_can_not_be_written_harms_no_other() {
     let (stage, _receiver) = stage().await;
-    put_run(&stage, 1, "failing");
+    stage.put_earlier_attempts(&Job::for_subscriber("failing"), "m1", 1);
     stage
         .aws
         .always("UpdateItem", Reply::error(400, "AccessDeniedException"));
@@ -324,7 +271,7 @@ async fn some_items_that_stay_unprocessed_are_the_only_ones_that_failed() {
         })
         .collect();
     assert_eq!(sizes, [3, 1, 1, 1]);
-    let unwritten = lines_of(&deliver, "records.unwritten").await;
+    let unwritten = lines_of(&deliver.stop().await, "records.unwritten");
     assert_eq!(unwritten.len(), 1);
     assert_eq!(unwritten[0]["records"], 1);
     assert_eq!(unwritten[0]["error"], "still unprocessed");
@@ -396,7 +343,7 @@ async fn an_ended_delivery_is_known_though_the_last_write_failed() {
 #[tokio::test]
 async fn what_is_planned_is_kept_though_the_last_write_failed() {
     let (stage, receiver) = stage().await;
-    put_run(&stage, 0, "well");
+    stage.put_earlier_attempts(&Job::for_subscriber("well"), "m0", 1);
     stage.edit_record(
         &Job::for_subscriber("well"),
         &json!({"nextAt": time_value(now_ms() + 300_000)}),
@@ -449,9 +396,7 @@ async fn writing_that_takes_too_long_leaves_time_for_visibilities_and_the_answer
         let (stage, receiver) = stage().await;
         let mut count = 1;
         if before {
-            for (number, name) in ["well", "failing", "rejecting"].into_iter().enumerate() {
-                put_run(&stage, number, name);
-            }
+            put_all(&stage);
             count = 2;
         }
         stage.aws.always(operation, Reply::Hang);

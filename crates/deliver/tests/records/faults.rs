@@ -6,26 +6,16 @@ use std::time::Duration;
 
 use e2e::delivery_record::{history, story};
 use e2e::fake_aws::Reply;
-use e2e::receiver::{Answer, Receiver};
+use e2e::receiver::Answer;
 use e2e::signature::secret_for;
-use e2e::sqs_event::{Job, Record};
-use e2e::stage::{Stage, TABLE_NAME, failures, parameter_name};
+use e2e::sqs_event::Record;
+use e2e::stage::{TABLE_NAME, failures, parameter_name};
 use serde_json::{Value, json};
 
-const DELIVER: &str = env!("CARGO_BIN_EXE_deliver");
-
-const NONE: [&str; 0] = [];
+use crate::helpers::{DELIVER, NONE, stage};
 
 /// 5 s tripled, half of it random.
 const PACE: [RangeInclusive<i64>; 5] = [3..=5, 8..=15, 23..=45, 68..=135, 203..=405];
-
-/// A stage with a subscriber whose receiver answers this.
-async fn stage(answer: Answer) -> (Stage, Receiver, Job) {
-    let receiver = Receiver::always(answer).await;
-    let stage = Stage::for_deliver().await;
-    stage.subscribe("kasse-nord", &receiver.url("/"));
-    (stage, receiver, Job::for_subscriber("kasse-nord"))
-}
 
 fn faults_then(n: u32, faults: usize, outcome: &str) -> Vec<(u32, String)> {
     let mut story = vec![(n, "fault".to_owned()); faults];
@@ -35,7 +25,7 @@ fn faults_then(n: u32, faults: usize, outcome: &str) -> Vec<(u32, String)> {
 
 #[tokio::test]
 async fn while_secrets_can_not_be_read_no_attempt_is_spent() {
-    let (stage, receiver, job) = stage(Answer::status(503)).await;
+    let (stage, receiver, job) = stage([Answer::status(503)]).await;
     stage
         .aws
         .always("GetParameters", Reply::error(400, "AccessDeniedException"));
@@ -68,7 +58,7 @@ async fn while_secrets_can_not_be_read_no_attempt_is_spent() {
 
 #[tokio::test]
 async fn a_broken_row_spends_no_attempt_until_it_is_mended() {
-    let (stage, receiver, job) = stage(Answer::status(204)).await;
+    let (stage, receiver, job) = stage([Answer::status(204)]).await;
     let mended = stage.aws.row("OrderPaid", "kasse-nord").unwrap();
     let mut broken = mended.clone();
     broken["enabled"] = json!({"S": "true"});
@@ -98,7 +88,7 @@ async fn a_broken_row_spends_no_attempt_until_it_is_mended() {
 #[tokio::test]
 async fn faults_between_attempts_go_on_where_the_run_was() {
     // Two attempts, then a fault at the fifth receive: two receives went elsewhere.
-    let (stage, receiver, job) = stage(Answer::status(500)).await;
+    let (stage, receiver, job) = stage([Answer::status(500)]).await;
     let deliver = stage.start(DELIVER).await;
     for count in 1..=2 {
         let record = Record::new(0, &job.text()).received(count);
@@ -141,7 +131,7 @@ async fn faults_between_attempts_go_on_where_the_run_was() {
 
 #[tokio::test]
 async fn no_fault_waits_longer_than_three_hours() {
-    let (stage, receiver, job) = stage(Answer::status(204)).await;
+    let (stage, receiver, job) = stage([Answer::status(204)]).await;
     stage.aws.delete_parameter(&parameter_name("kasse-nord"));
     let deliver = stage.start(DELIVER).await;
     for count in [9, 20, 30] {
@@ -161,7 +151,7 @@ async fn no_fault_waits_longer_than_three_hours() {
 
 #[tokio::test]
 async fn an_attempt_that_the_end_of_the_invocation_cuts_short_is_not_spent() {
-    let (stage, receiver, job) = stage(Answer::hang()).await;
+    let (stage, receiver, job) = stage([Answer::hang()]).await;
     let deliver = stage.start(DELIVER).await;
 
     let batch = stage
@@ -200,7 +190,7 @@ async fn an_attempt_that_the_end_of_the_invocation_cuts_short_is_not_spent() {
 
 #[tokio::test]
 async fn without_time_for_an_attempt_nothing_is_read_or_sent_and_it_comes_back_at_once() {
-    let (stage, receiver, job) = stage(Answer::status(204)).await;
+    let (stage, receiver, job) = stage([Answer::status(204)]).await;
     let deliver = stage.start(DELIVER).await;
     for count in [1, 9, 30] {
         let record = Record::new(0, &job.text()).received(count);
@@ -219,7 +209,7 @@ async fn without_time_for_an_attempt_nothing_is_read_or_sent_and_it_comes_back_a
 
 #[tokio::test]
 async fn while_dynamodb_is_down_nothing_is_sent_and_no_attempt_is_spent() {
-    let (stage, receiver, job) = stage(Answer::status(204)).await;
+    let (stage, receiver, job) = stage([Answer::status(204)]).await;
     stage
         .aws
         .always("BatchGetItem", Reply::error(400, "AccessDeniedException"));
@@ -256,7 +246,7 @@ async fn while_dynamodb_is_down_nothing_is_sent_and_no_attempt_is_spent() {
 
 #[tokio::test]
 async fn a_410_that_can_not_be_noted_spends_no_attempt() {
-    let (stage, receiver, job) = stage(Answer::status(410)).await;
+    let (stage, receiver, job) = stage([Answer::status(410)]).await;
     stage.aws.rule("UpdateItem", |input| {
         if input["TableName"] == TABLE_NAME {
             Reply::error(400, "AccessDeniedException")

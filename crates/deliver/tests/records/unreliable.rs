@@ -1,40 +1,15 @@
 //! Delivery records that can not be read while everything else works: webhooks are still sent,
 //! the receive count stands in for the record, and when it is used up nothing is sent.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    reason = "a broken helper stops the test where it stands"
-)]
-
 use std::time::Duration;
 
 use e2e::delivery_record::{history, now_ms, story, time_value};
 use e2e::fake_aws::Reply;
-use e2e::receiver::{Answer, Receiver};
-use e2e::sqs_event::{Job, Record};
+use e2e::sqs_event::Job;
 use e2e::stage::{DELIVERIES_TABLE, Stage, TABLE_NAME, failures, parameter_name, side_by_side};
 use serde_json::{Value, json};
 
-const DELIVER: &str = env!("CARGO_BIN_EXE_deliver");
-
-const NONE: [&str; 0] = [];
-
-/// A stage on which `well` accepts, `failing` answers 500 and `rejecting` 400.
-async fn stage() -> (Stage, Receiver) {
-    let receiver = Receiver::by_target([
-        ("/well".to_owned(), Answer::status(204)),
-        ("/failing".to_owned(), Answer::status(500)),
-        ("/rejecting".to_owned(), Answer::status(400)),
-    ])
-    .await;
-    let stage = Stage::for_deliver().await;
-    for name in ["well", "failing", "rejecting"] {
-        stage.subscribe(name, &receiver.url(&format!("/{name}")));
-    }
-    (stage, receiver)
-}
+use crate::helpers::{DELIVER, NONE, last_figures, record, stage_of_four};
 
 /// From now on, every read that asks for delivery records gets this reply.
 fn no_records(stage: &Stage, reply: Reply) {
@@ -45,19 +20,6 @@ fn no_records(stage: &Stage, reply: Reply) {
             reply.clone()
         }
     });
-}
-
-fn record(number: usize, name: &str, count: u32) -> Record {
-    Record::new(number, &Job::for_subscriber(name).text()).received(count)
-}
-
-/// The last line of the metrics.
-fn metrics(lines: &[String]) -> Value {
-    lines
-        .iter()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap())
-        .rfind(|line| line["message"] == "metrics")
-        .expect("metrics")
 }
 
 #[tokio::test]
@@ -78,7 +40,7 @@ async fn without_records_webhooks_are_sent_and_the_receive_count_stands_in() {
         ),
     ];
     side_by_side(replies, |(reply, reads)| async move {
-        let (stage, receiver) = stage().await;
+        let (stage, receiver) = stage_of_four().await;
         let job = Job::for_subscriber("failing");
         // What it says is of no use as long as it can not be read.
         let ago = time_value(now_ms() - 60_000);
@@ -117,7 +79,7 @@ async fn without_records_webhooks_are_sent_and_the_receive_count_stands_in() {
         assert_eq!(story(&row), [(3, "retry".to_owned())]);
         assert_eq!(row["attempts"], json!({"N": "3"}));
         let lines = deliver.stop().await;
-        let metrics = metrics(&lines);
+        let metrics = last_figures(&lines);
         assert_eq!(metrics["RecordErrors"], 2, "{reply:?}");
         assert_eq!(metrics["Attempts"], 2, "{reply:?}");
         assert_eq!(metrics["Delivered"], 1, "{reply:?}");
@@ -129,7 +91,7 @@ async fn without_records_webhooks_are_sent_and_the_receive_count_stands_in() {
 
 #[tokio::test]
 async fn records_that_stay_unprocessed_do_not_keep_webhooks_back() {
-    let (stage, receiver) = stage().await;
+    let (stage, receiver) = stage_of_four().await;
     stage
         .aws
         .always("BatchGetItem", Reply::Unprocessed(DELIVERIES_TABLE));
@@ -147,12 +109,12 @@ async fn records_that_stay_unprocessed_do_not_keep_webhooks_back() {
     for again in &reads[1..] {
         assert!(again["RequestItems"][TABLE_NAME].is_null(), "{again}");
     }
-    assert_eq!(metrics(&deliver.stop().await)["RecordErrors"], 2);
+    assert_eq!(last_figures(&deliver.stop().await)["RecordErrors"], 2);
 }
 
 #[tokio::test]
 async fn records_that_are_processed_late_are_known() {
-    let (stage, _receiver) = stage().await;
+    let (stage, _receiver) = stage_of_four().await;
     let job = Job::for_subscriber("well");
     let ago = time_value(now_ms() - 60_000);
     stage.put_record(
@@ -180,7 +142,7 @@ async fn records_that_are_processed_late_are_known() {
 
 #[tokio::test]
 async fn subscriptions_that_stay_unprocessed_are_a_fault_and_records_are_no_help() {
-    let (stage, receiver) = stage().await;
+    let (stage, receiver) = stage_of_four().await;
     stage
         .aws
         .always("BatchGetItem", Reply::Unprocessed(TABLE_NAME));
@@ -209,7 +171,7 @@ async fn a_record_that_is_none_is_passed_over_and_mended() {
         ("updatedAt", json!({"N": "1796040000"})),
     ];
     side_by_side(broken, |(attribute, value)| async move {
-        let (stage, receiver) = stage().await;
+        let (stage, receiver) = stage_of_four().await;
         let ago = time_value(now_ms() - 60_000);
         let mut row = json!({
             "state": {"S": "retrying"},
@@ -274,7 +236,7 @@ async fn beyond_the_last_attempt_by_its_receive_count_nothing_is_sent() {
         (30, 5400..=10_800),
         (31, 5400..=10_800),
     ] {
-        let (stage, receiver) = stage().await;
+        let (stage, receiver) = stage_of_four().await;
         no_records(&stage, Reply::error(400, "AccessDeniedException"));
         let deliver = stage.start(DELIVER).await;
 
@@ -287,7 +249,7 @@ async fn beyond_the_last_attempt_by_its_receive_count_nothing_is_sent() {
         let sent = usize::from(count <= 8);
         assert_eq!(receiver.requests().len(), sent, "{count}");
         let lines = deliver.stop().await;
-        let metrics = metrics(&lines);
+        let metrics = last_figures(&lines);
         assert_eq!(metrics["RecordErrors"], 1, "{count}");
         if sent == 0 {
             assert_eq!(metrics["Faults"], 1);
@@ -306,7 +268,7 @@ async fn beyond_the_last_attempt_by_its_receive_count_nothing_is_sent() {
 #[tokio::test]
 async fn beyond_the_horizon_by_its_first_receive_nothing_is_sent() {
     for (hours, sent) in [(83, 1), (85, 0)] {
-        let (stage, receiver) = stage().await;
+        let (stage, receiver) = stage_of_four().await;
         no_records(&stage, Reply::error(400, "AccessDeniedException"));
         let deliver = stage.start(DELIVER).await;
         let first_received = now_ms() - hours * 3_600_000;
@@ -327,7 +289,7 @@ async fn beyond_the_horizon_by_its_first_receive_nothing_is_sent() {
 #[tokio::test]
 async fn a_dead_delivery_is_not_passed_on_while_its_record_can_not_be_read() {
     // Or each receive would be another attempt, without a pause between them.
-    let (stage, receiver) = stage().await;
+    let (stage, receiver) = stage_of_four().await;
     let stage = stage.with("RETRY_POLICY", "bounded");
     no_records(&stage, Reply::error(400, "AccessDeniedException"));
     let deliver = stage.start(DELIVER).await;
@@ -352,7 +314,7 @@ async fn a_dead_delivery_is_not_passed_on_while_its_record_can_not_be_read() {
 
 #[tokio::test]
 async fn a_silent_deliveries_table_costs_no_more_than_the_invocation_has() {
-    let (stage, _receiver) = stage().await;
+    let (stage, _receiver) = stage_of_four().await;
     no_records(&stage, Reply::Hang);
     let deliver = stage.start(DELIVER).await;
 
@@ -367,7 +329,7 @@ async fn a_silent_deliveries_table_costs_no_more_than_the_invocation_has() {
 
 #[tokio::test]
 async fn an_own_fault_spends_no_attempt_though_the_record_can_not_be_read() {
-    let (stage, receiver) = stage().await;
+    let (stage, receiver) = stage_of_four().await;
     let job = Job::for_subscriber("failing");
     let deliver = stage.start(DELIVER).await;
     for count in 1..=2 {
@@ -393,7 +355,7 @@ async fn an_own_fault_spends_no_attempt_though_the_record_can_not_be_read() {
 
 #[tokio::test]
 async fn an_own_fault_of_which_no_record_is_known_leaves_none_that_counts_attempts() {
-    let (stage, _receiver) = stage().await;
+    let (stage, _receiver) = stage_of_four().await;
     let job = Job::for_subscriber("failing");
     stage.aws.delete_parameter(&parameter_name("failing"));
     no_records(&stage, Reply::error(400, "AccessDeniedException"));
@@ -411,7 +373,7 @@ async fn an_own_fault_of_which_no_record_is_known_leaves_none_that_counts_attemp
 async fn an_attempt_whose_record_can_not_be_read_is_one_more_of_its_run() {
     // By its receive count it is the sixth; the record, which nobody can read, knows of two.
     for (count, story_of_it) in [(3, (3, "retry")), (6, (6, "retry"))] {
-        let (stage, _receiver) = stage().await;
+        let (stage, _receiver) = stage_of_four().await;
         let job = Job::for_subscriber("failing");
         let deliver = stage.start(DELIVER).await;
         for count in 1..=2 {
@@ -438,7 +400,7 @@ async fn an_attempt_whose_record_can_not_be_read_is_one_more_of_its_run() {
 
 #[tokio::test]
 async fn an_unread_record_of_another_run_begins_anew() {
-    let (stage, _receiver) = stage().await;
+    let (stage, _receiver) = stage_of_four().await;
     let job = Job::for_subscriber("failing");
     let ago = time_value(now_ms() - 60_000);
     stage.put_record(
@@ -472,7 +434,7 @@ async fn an_unread_record_of_another_run_begins_anew() {
 
 #[tokio::test]
 async fn an_unread_record_of_what_was_delivered_stays_and_its_message_goes() {
-    let (stage, _receiver) = stage().await;
+    let (stage, _receiver) = stage_of_four().await;
     let job = Job::for_subscriber("failing");
     let ago = time_value(now_ms() - 60_000);
     stage.put_record(

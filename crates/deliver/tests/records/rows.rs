@@ -1,21 +1,12 @@
 //! What is written down of a delivery, attribute by attribute, and how many calls it takes.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a broken helper stops the test where it stands"
-)]
-
 use e2e::delivery_record::{history, moment, now_ms, story, time_value};
 use e2e::receiver::{Answer, Receiver};
 use e2e::sqs_event::{Job, OCCURRED_AT, Record};
 use e2e::stage::{Stage, failures, parameter_name};
 use serde_json::{Value, json};
 
-const DELIVER: &str = env!("CARGO_BIN_EXE_deliver");
-
-const NONE: [&str; 0] = [];
+use crate::helpers::{DELIVER, NONE};
 
 const THIRTY_DAYS_SECONDS: u64 = 30 * 24 * 60 * 60;
 

@@ -1,12 +1,6 @@
 //! The published policies, end to end: how often a receiver is called, how long it is left alone
 //! in between, and how a run ends. What would be days is an edit of the planned time.
 
-#![expect(
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a broken helper stops the test where it stands"
-)]
-
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -18,18 +12,14 @@ use e2e::sqs_event::{Job, Record};
 use e2e::stage::{Batch, Stage, failures, side_by_side};
 use serde_json::{Value, json};
 
-const DELIVER: &str = env!("CARGO_BIN_EXE_deliver");
-
-const NONE: [&str; 0] = [];
+use crate::helpers::{self, DELIVER, NONE};
 
 const POLICIES: [&str; 4] = ["standard", "bounded", "contract-72h", "payments-24h"];
 
 /// A stage under a policy, with a subscriber whose receiver answers this, one after the other.
 async fn stage(policy: &str, answers: Vec<Answer>) -> (Stage, Receiver, Job) {
-    let receiver = Receiver::sequence(answers).await;
-    let stage = Stage::for_deliver().await.with("RETRY_POLICY", policy);
-    stage.subscribe("kasse-nord", &receiver.url("/"));
-    (stage, receiver, Job::for_subscriber("kasse-nord"))
+    let (stage, receiver, job) = helpers::stage(answers).await;
+    (stage.with("RETRY_POLICY", policy), receiver, job)
 }
 
 /// Receive number `count` of the run's message, at the time that is planned for it.

@@ -1,48 +1,25 @@
 //! What operators are told on the event bus: that a delivery is dead, that a subscription was
 //! switched off. Nothing depends on whether they can be told.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a broken helper stops the test where it stands"
-)]
-
 use std::time::Duration;
 
 use e2e::delivery_record::{history, now_ms, time_value};
 use e2e::fake_aws::{Reply, entries};
-use e2e::receiver::{Answer, Receiver};
+use e2e::receiver::Receiver;
 use e2e::signature::secret_for;
 use e2e::sqs_event::{Job, Record};
 use e2e::stage::{Stage, assert_untold, failures, side_by_side};
 use serde_json::{Value, json};
 
-const DELIVER: &str = env!("CARGO_BIN_EXE_deliver");
+use crate::helpers::{DELIVER, NONE, errors_of, record, stage_of_four};
 
-const NONE: [&str; 0] = [];
-
-/// A stage under `bounded` with a bus, on which `rejecting` answers 400, `gone` 410, `failing` 500
-/// and `well` 204.
+/// A stage under `bounded` with a bus.
 async fn stage() -> (Stage, Receiver) {
-    let receiver = Receiver::by_target([
-        ("/rejecting".to_owned(), Answer::status(400)),
-        ("/gone".to_owned(), Answer::status(410)),
-        ("/failing".to_owned(), Answer::status(500)),
-        ("/well".to_owned(), Answer::status(204)),
-    ])
-    .await;
-    let stage = Stage::for_deliver()
-        .await
+    let (stage, receiver) = stage_of_four().await;
+    let stage = stage
         .with("RETRY_POLICY", "bounded")
         .with("EVENT_BUS_NAME", "default");
-    for name in ["rejecting", "gone", "failing", "well"] {
-        stage.subscribe(name, &receiver.url(&format!("/{name}")));
-    }
     (stage, receiver)
-}
-
-fn record(number: usize, name: &str) -> Record {
-    Record::new(number, &Job::for_subscriber(name).text())
 }
 
 /// The notices of all calls: bus, source, detail type and detail, in order.
@@ -104,25 +81,6 @@ fn disabled(name: &str) -> (String, String, String, Value) {
     )
 }
 
-/// A run of a job that has made this many attempts, of message `m<number>`.
-fn put_run(stage: &Stage, number: usize, name: &str, attempts: u32, hours: u64) {
-    let ago = time_value(now_ms() - 60_000);
-    let started = time_value(now_ms() - hours * 3_600_000);
-    stage.put_record(
-        &Job::for_subscriber(name),
-        &json!({
-            "state": {"S": "retrying"},
-            "attempts": {"N": attempts.to_string()},
-            "refusals": {"N": "0"},
-            "messageId": {"S": format!("m{number}")},
-            "startedAt": started,
-            "createdAt": started,
-            "updatedAt": ago,
-            "nextAt": ago,
-        }),
-    );
-}
-
 #[tokio::test]
 async fn operators_are_told_what_is_dead_and_who_was_switched_off() {
     let (stage, receiver) = stage().await;
@@ -130,10 +88,19 @@ async fn operators_are_told_what_is_dead_and_who_was_switched_off() {
     stage.subscribe("late", &receiver.url("/failing"));
     stage.subscribe("closed", &format!("http://{nowhere}/"));
     stage.subscribe("blocked", "ftp://127.0.0.1/");
-    put_run(&stage, 2, "failing", 7, 1);
-    put_run(&stage, 4, "late", 3, 84);
-    put_run(&stage, 5, "closed", 7, 1);
-    put_run(&stage, 6, "blocked", 7, 1);
+    for (message_id, name, attempts) in [
+        ("m2", "failing", 7),
+        ("m4", "late", 3),
+        ("m5", "closed", 7),
+        ("m6", "blocked", 7),
+    ] {
+        stage.put_earlier_attempts(&Job::for_subscriber(name), message_id, attempts);
+    }
+    let started = time_value(now_ms() - 84 * 3_600_000);
+    stage.edit_record(
+        &Job::for_subscriber("late"),
+        &json!({"startedAt": started, "createdAt": started}),
+    );
     let deliver = stage.start(DELIVER).await;
     let names = [
         "rejecting",
@@ -147,7 +114,7 @@ async fn operators_are_told_what_is_dead_and_who_was_switched_off() {
     let records: Vec<Record> = names
         .iter()
         .enumerate()
-        .map(|(n, name)| record(n, name).received(8))
+        .map(|(n, name)| record(n, name, 8))
         .collect();
 
     let batch = stage.deliver(&deliver, &records).await;
@@ -184,9 +151,7 @@ async fn operators_are_told_what_is_dead_and_who_was_switched_off() {
     assert_eq!(stage.aws.calls("PutEvents").len(), 1);
 
     // What is passed on is no news.
-    stage
-        .deliver(&deliver, &[record(0, "rejecting").received(9)])
-        .await;
+    stage.deliver(&deliver, &[record(0, "rejecting", 9)]).await;
     assert_eq!(stage.aws.calls("PutEvents").len(), 1);
 }
 
@@ -197,7 +162,7 @@ async fn a_call_tells_of_ten_at_most() {
     for n in 0..12 {
         let name = format!("s{n}");
         stage.subscribe(&name, &receiver.url("/rejecting"));
-        records.push(record(n, &name));
+        records.push(record(n, &name, 1));
     }
     let deliver = stage.start(DELIVER).await;
 
@@ -215,7 +180,7 @@ async fn without_a_bus_nobody_is_told() {
     let deliver = stage.start(DELIVER).await;
 
     let batch = stage
-        .deliver(&deliver, &[record(0, "rejecting"), record(1, "gone")])
+        .deliver(&deliver, &[record(0, "rejecting", 1), record(1, "gone", 1)])
         .await;
 
     assert_eq!(batch.response, failures(&["m0"]));
@@ -234,7 +199,7 @@ async fn a_bus_can_be_named_by_its_arn() {
     let stage = stage.with("EVENT_BUS_NAME", arn);
     let deliver = stage.start(DELIVER).await;
 
-    stage.deliver(&deliver, &[record(0, "gone")]).await;
+    stage.deliver(&deliver, &[record(0, "gone", 1)]).await;
 
     assert_eq!(
         stage.aws.calls("PutEvents")[0]["Entries"][0]["EventBusName"],
@@ -248,7 +213,7 @@ async fn who_is_neither_dead_nor_switched_off_is_not_told_of() {
     let deliver = stage.start(DELIVER).await;
 
     let batch = stage
-        .deliver(&deliver, &[record(0, "well"), record(1, "failing")])
+        .deliver(&deliver, &[record(0, "well", 1), record(1, "failing", 1)])
         .await;
 
     assert_eq!(batch.response, failures(&["m1"]));
@@ -267,7 +232,7 @@ async fn a_subscription_that_was_changed_meanwhile_is_not_told_of() {
     });
     let deliver = stage.start(DELIVER).await;
 
-    let batch = stage.deliver(&deliver, &[record(0, "gone")]).await;
+    let batch = stage.deliver(&deliver, &[record(0, "gone", 1)]).await;
 
     assert_eq!(batch.response, failures(&NONE));
     assert_eq!(stage.aws.calls("PutEvents").len(), 0);
@@ -301,10 +266,10 @@ async fn a_notice_that_can_not_be_sent_harms_nothing() {
         stage.aws.always("PutEvents", reply.clone());
         let deliver = stage.start(DELIVER).await;
         let records = [
-            record(0, "rejecting"),
-            record(1, "gone"),
-            record(2, "well"),
-            record(3, "failing"),
+            record(0, "rejecting", 1),
+            record(1, "gone", 1),
+            record(2, "well", 1),
+            record(3, "failing", 1),
         ];
 
         let batch = stage.deliver(&deliver, &records).await;
@@ -314,11 +279,7 @@ async fn a_notice_that_can_not_be_sent_harms_nothing() {
         batch.assert_delay(3, 15..=30);
         assert!(!stage.is_enabled("gone"));
         assert_eq!(stage.aws.records().len(), 4);
-        let lines = deliver.stop().await.into_iter();
-        let errors: Vec<Value> = lines
-            .map(|line| serde_json::from_str(&line).unwrap())
-            .filter(|line: &Value| line["level"] == "ERROR")
-            .collect();
+        let errors = errors_of(&deliver.stop().await);
         let [line] = &errors[..] else {
             panic!("{reply:?}: {errors:#?}");
         };
@@ -339,9 +300,9 @@ async fn a_silent_bus_costs_no_more_than_the_invocation_has() {
     stage.aws.always("PutEvents", Reply::Hang);
     let deliver = stage.start(DELIVER).await;
     let records = [
-        record(0, "rejecting"),
-        record(1, "gone"),
-        record(2, "failing"),
+        record(0, "rejecting", 1),
+        record(1, "gone", 1),
+        record(2, "failing", 1),
     ];
 
     let batch = stage
@@ -374,14 +335,14 @@ async fn neither_a_record_nor_a_notice_tells_of_a_url_a_secret_or_a_payload() {
     let mut records = Vec::new();
     for (n, (name, url)) in urls.iter().enumerate() {
         stage.subscribe(name, url);
-        put_run(&stage, n, name, 7, 1);
-        records.push(record(n, name).received(8));
+        stage.put_earlier_attempts(&Job::for_subscriber(name), &format!("m{n}"), 7);
+        records.push(record(n, name, 8));
     }
     // A secret that is none, and a row that is none.
     let not_a_secret = "whsec_c2VjcmV0LXRvby1zaG9ydA";
     for name in ["secret", "row"] {
         stage.subscribe(name, &receiver.url(&format!("/{TOKEN}")));
-        records.push(record(records.len(), name));
+        records.push(record(records.len(), name, 1));
     }
     stage.set_secret("secret", not_a_secret);
     let mut row = stage.aws.row("OrderPaid", "row").unwrap();

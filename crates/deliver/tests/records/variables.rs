@@ -2,9 +2,8 @@
 //! allow for stops the function before its first batch, and the log says what does not fit.
 
 use e2e::stage::{Stage, side_by_side};
-use serde_json::Value;
 
-const DELIVER: &str = env!("CARGO_BIN_EXE_deliver");
+use crate::helpers::{DELIVER, errors_of};
 
 type Variables = &'static [(&'static str, &'static str)];
 
@@ -92,12 +91,7 @@ async fn changes_that_do_not_fit_together_stop_the_start_and_are_named() {
         assert!(!status.success(), "{variables:?}: {status}");
         assert_eq!(deliver.polls(), 0);
         let lines = deliver.output().await;
-        let refusals: Vec<Value> = lines
-            .iter()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .filter(|line: &Value| line["level"] == "ERROR")
-            .collect();
-        let [line] = &refusals[..] else {
+        let [line] = &errors_of(&lines)[..] else {
             panic!("{lines:#?}");
         };
         assert_eq!(
