@@ -26,13 +26,13 @@ async fn a_broken_answer_of_aws_is_named_in_the_log_and_not_shown() {
         let code = "AccessDeniedException";
         (Reply::error(400, code), code)
     };
-    let cut = || (Reply::CutShort(2), "failed to parse JSON");
+    let cut = |said| (Reply::CutShort(2), said);
     let unread = "cannot read the subscriptions: ";
     let unsent = "3 of 3 jobs were not sent";
     let cases = [
-        ("Query", cut(), unread),
+        ("Query", cut("unexpected end of stream"), unread),
         ("Query", denied(), unread),
-        ("SendMessageBatch", cut(), unsent),
+        ("SendMessageBatch", cut("failed to parse JSON"), unsent),
         ("SendMessageBatch", denied(), unsent),
     ];
     side_by_side(cases, |(operation, (reply, said), message)| async move {
