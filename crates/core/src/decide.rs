@@ -46,6 +46,16 @@ pub enum DeadReason {
 }
 
 impl DeadReason {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Attempts,
+        Self::Horizon,
+        Self::Status,
+        Self::Faults,
+        Self::Age,
+        Self::Receives,
+    ];
+
     /// The word in log and record.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -57,6 +67,12 @@ impl DeadReason {
             Self::Age => "age",
             Self::Receives => "receives",
         }
+    }
+
+    /// Reads the word in log and record.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| reason.name() == name)
     }
 }
 
@@ -192,6 +208,14 @@ mod tests {
             Step::Retry { delay_seconds } => delay_seconds,
             step @ (Step::Ack | Step::Disable | Step::Dead(_)) => panic!("{step:?}"),
         }
+    }
+
+    #[test]
+    fn every_reason_is_read_by_its_own_word() {
+        for reason in DeadReason::ALL {
+            assert_eq!(DeadReason::by_name(reason.name()), Some(reason));
+        }
+        assert_eq!(DeadReason::by_name("Age"), None);
     }
 
     #[test]

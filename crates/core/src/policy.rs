@@ -12,6 +12,9 @@ use crate::retry_after::RetryAfter;
 /// SQS hides a message for at most 12 h, counted from its receive, in seconds.
 const SQS_LONGEST_VISIBILITY: u32 = 43_200;
 
+/// The visibility timeout of the template's jobs queue, in seconds.
+pub const VISIBILITY_TIMEOUT_SECONDS: u32 = 180;
+
 /// What is left free below [`SQS_LONGEST_VISIBILITY`] beyond the queue's own visibility timeout,
 /// in seconds: the time between the receive and the call that hides the message.
 const MARGIN: u32 = 60;
@@ -132,6 +135,24 @@ pub struct Overrides {
     pub cap_seconds: Option<u32>,
     /// [`RetryPolicy::attempts`].
     pub attempts: Option<u32>,
+}
+
+/// Everything that makes the policy of a stack: what deliver reads from its environment, and the
+/// command from the stack's parameters.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Configuration {
+    /// As it is published.
+    pub policy: RetryPolicy,
+    /// See [`RetryPolicy::with_time_scale`].
+    pub time_scale: f64,
+    /// Of the jobs queue, see [`RetryPolicy::for_visibility_timeout`].
+    pub visibility_timeout_seconds: u32,
+    /// The longest that an attempt may take, if the policy does not end it sooner.
+    pub attempt_timeout_seconds: Option<u32>,
+    /// What the operator changes.
+    pub overrides: Overrides,
+    /// The queue's `maxReceiveCount`; `None` if it is made for the policy as it is published.
+    pub receives: Option<u32>,
 }
 
 /// Why a policy can not be changed like that.
@@ -292,6 +313,29 @@ impl RetryPolicy {
         }
     }
 
+    /// The policy that deliver works by.
+    ///
+    /// # Errors
+    /// If SQS, or the policy itself, does not allow for the overrides.
+    pub fn configured(configuration: Configuration) -> Result<Self, OverrideError> {
+        let Configuration {
+            policy,
+            time_scale,
+            visibility_timeout_seconds,
+            attempt_timeout_seconds,
+            overrides,
+            receives,
+        } = configuration;
+        let attempt_timeout = attempt_timeout_seconds.map_or(policy.timeout, |seconds| {
+            Duration::from_secs(seconds.into())
+        });
+        policy
+            .with_timeout_of_at_most(attempt_timeout)
+            .with_time_scale(time_scale)
+            .for_visibility_timeout(visibility_timeout_seconds)
+            .with_overrides(overrides, receives)
+    }
+
     /// The same policy on a queue with this visibility timeout, in seconds. SQS refuses a delay
     /// that would hide a message for more than 12 h since its receive, and a message can be in
     /// hand for as long as the visibility timeout.
@@ -442,8 +486,7 @@ impl RetryPolicy {
     /// one. `jitter` is a number from 0 up to 1.
     #[must_use]
     pub fn backoff_seconds(&self, attempt: u32, jitter: f64) -> u32 {
-        let delay = self.planned_seconds(attempt) * self.time_scale;
-        self.whole_seconds(self.jitter.apply(delay, jitter))
+        self.whole_seconds(self.jitter.apply(self.planned_seconds(attempt), jitter))
     }
 
     /// Whether the schedule asks for a longer delay after attempt number `attempt` than SQS can
@@ -480,17 +523,20 @@ impl RetryPolicy {
         self.whole_seconds(Jitter::Equal.apply(delay, jitter))
     }
 
-    /// The delay after attempt number `attempt` before jitter, in seconds.
-    fn planned_seconds(&self, attempt: u32) -> f64 {
+    /// The delay that the schedule asks for after attempt number `attempt` (from 1), before chance
+    /// and the queue change it, in seconds. It is multiplied by [`Self::time_scale`] already.
+    #[must_use]
+    pub fn planned_seconds(&self, attempt: u32) -> f64 {
         let before = attempt.saturating_sub(1);
-        match self.schedule {
+        let delay = match self.schedule {
             Schedule::Growing { base, factor, cap } => growing(base, factor, cap, before),
             Schedule::Table(delays) => usize::try_from(before)
                 .ok()
                 .and_then(|before| delays.get(before))
                 .or(delays.last())
                 .map_or(0.0, Duration::as_secs_f64),
-        }
+        };
+        delay * self.time_scale
     }
 
     /// Rounded up, at least one, and no more than the queue can keep.
@@ -673,6 +719,67 @@ mod tests {
             !RetryPolicy::standard()
                 .for_visibility_timeout(180)
                 .is_clamped(99)
+        );
+        let scaled = contract.with_time_scale(0.5);
+        assert!(!scaled.is_clamped(6));
+        assert_eq!(scaled.planned_seconds(6).to_bits(), 21_600_f64.to_bits());
+    }
+
+    #[test]
+    fn a_policy_is_made_of_all_that_a_stack_says() {
+        let policy = RetryPolicy::contract_72h;
+        let published = Configuration {
+            policy: policy(),
+            time_scale: 1.0,
+            visibility_timeout_seconds: VISIBILITY_TIMEOUT_SECONDS,
+            attempt_timeout_seconds: None,
+            overrides: Overrides::default(),
+            receives: None,
+        };
+        assert_eq!(
+            RetryPolicy::configured(published.clone()),
+            Ok(policy().for_visibility_timeout(180))
+        );
+        let overrides = Overrides {
+            attempts: Some(12),
+            ..Overrides::default()
+        };
+        let configuration = Configuration {
+            time_scale: 0.5,
+            visibility_timeout_seconds: 30,
+            attempt_timeout_seconds: Some(3),
+            overrides,
+            receives: Some(42),
+            ..published.clone()
+        };
+        assert_eq!(
+            RetryPolicy::configured(configuration),
+            Ok(RetryPolicy {
+                time_scale: 0.5,
+                longest_delay_seconds: 43_110,
+                timeout: Duration::from_secs(3),
+                attempts: 12,
+                ..policy()
+            })
+        );
+        let not_longer = Configuration {
+            attempt_timeout_seconds: Some(10),
+            ..published.clone()
+        };
+        assert_eq!(
+            RetryPolicy::configured(not_longer).unwrap().timeout,
+            Duration::from_secs(8)
+        );
+        let too_many = Configuration {
+            overrides,
+            ..published
+        };
+        assert_eq!(
+            RetryPolicy::configured(too_many),
+            Err(OverrideError::TooManyAttempts {
+                attempts: 12,
+                receives: 41,
+            })
         );
     }
 

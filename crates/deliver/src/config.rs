@@ -1,13 +1,10 @@
 //! The environment of the function.
 
-use std::time::Duration;
-
 use webhooks_core::endpoint::EndpointRules;
-use webhooks_core::policy::{self, OverrideError, Overrides, RetryPolicy};
+use webhooks_core::policy::{
+    self, Configuration, OverrideError, Overrides, RetryPolicy, VISIBILITY_TIMEOUT_SECONDS,
+};
 use webhooks_core::setting::{SettingError, Settings, flag, http_url, table_name};
-
-/// The visibility timeout of the template's queue, in seconds.
-const DEFAULT_VISIBILITY_TIMEOUT_SECONDS: u32 = 180;
 
 /// Which deliveries have a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,10 +146,10 @@ fn retry_policy(
             (scale > 0.0 && scale <= 1.0).then_some(scale)
         },
     )?;
-    let visibility_timeout = settings.optional(
+    let visibility_timeout_seconds = settings.optional(
         "VISIBILITY_TIMEOUT_SECONDS",
         "the queue's visibility timeout, a whole number of seconds from 0 to 43200",
-        DEFAULT_VISIBILITY_TIMEOUT_SECONDS,
+        VISIBILITY_TIMEOUT_SECONDS,
         |text| text.parse().ok().filter(|seconds| *seconds <= 43_200),
     )?;
     let overrides = Overrides {
@@ -161,14 +158,15 @@ fn retry_policy(
         cap_seconds: number(settings, "RETRY_CAP_SECONDS", SECONDS)?,
         attempts: number(settings, "RETRY_ATTEMPTS", COUNT)?,
     };
-    let policy = match number(settings, "ATTEMPT_TIMEOUT_SECONDS", SECONDS)? {
-        Some(seconds) => policy.with_timeout_of_at_most(Duration::from_secs(u64::from(seconds))),
-        None => policy,
-    };
-    Ok(policy
-        .with_time_scale(time_scale)
-        .for_visibility_timeout(visibility_timeout)
-        .with_overrides(overrides, receives)?)
+    let attempt_timeout_seconds = number(settings, "ATTEMPT_TIMEOUT_SECONDS", SECONDS)?;
+    Ok(RetryPolicy::configured(Configuration {
+        policy,
+        time_scale,
+        visibility_timeout_seconds,
+        attempt_timeout_seconds,
+        overrides,
+        receives,
+    })?)
 }
 
 /// Names without white space around them, at least one.
@@ -190,6 +188,8 @@ fn secret_prefix(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn config(change: (&str, Option<&str>)) -> Result<Config, String> {
