@@ -39,7 +39,7 @@ pub struct Delivery {
     /// Not before this the next attempt is made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_at: Option<Time>,
-    /// Why it is dead: `attempts`, `horizon` or `status`.
+    /// Why it is dead: the word of a [`DeadReason`](webhooks_core::DeadReason).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dead_reason: Option<String>,
     /// When it was last redriven by `webhooks redrive`.

@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Formatter};
 use crate::output::safe;
 
 /// Rows of cells, the first one the headings. Columns are as wide as what stands in them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Grid {
     rows: Vec<Vec<String>>,
 }

@@ -344,6 +344,9 @@ impl Display for Story {
             writeln!(f, "reference   {}", shown(&delivery.reference))?;
         }
         writeln!(f, "state       {}", safe(&delivery.state))?;
+        if delivery.body_omitted {
+            writeln!(f, "payload     not kept in the record, it was too large")?;
+        }
         if let Some(time) = delivery.expires_at {
             writeln!(f, "kept until  {time}")?;
         }

@@ -6,20 +6,15 @@ use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
-use webhooks_core::policy::{self, Jitter, RetryPolicy, Schedule, Treatment};
+use webhooks_core::policy::{
+    self, JOB_RETENTION, Jitter, RetryPolicy, Treatment, VISIBILITY_TIMEOUT_SECONDS,
+};
 use webhooks_core::record::KEPT_FOR;
 
 use crate::error::Error;
 use crate::output::Report;
 use crate::stack::Stack;
 use crate::{Context, aws, span};
-
-/// The visibility timeout of the template's queue, in seconds.
-const VISIBILITY_TIMEOUT_SECONDS: u32 = 180;
-
-/// How long a job lives in the queue (the template's `JobRetentionSeconds`, which is the same for
-/// all policies), and so how long the queue by itself can repeat a delivery.
-const JOBS_KEPT_FOR: Duration = Duration::from_hours(7 * 24);
 
 /// More equal delays than this at the end of a schedule become one line.
 const LONGEST_TAIL: usize = 6;
@@ -163,8 +158,8 @@ impl Contract {
             longest_delay_seconds: policy.longest_delay_seconds,
             answers: answers(policy),
             longest_retry_after_seconds: policy.longest_retry_after_seconds(),
-            remember_ids_seconds: JOBS_KEPT_FOR.as_secs(),
-            remember_redriven_ids_seconds: (KEPT_FOR + JOBS_KEPT_FOR).as_secs(),
+            remember_ids_seconds: JOB_RETENTION.as_secs(),
+            remember_redriven_ids_seconds: (KEPT_FOR + JOB_RETENTION).as_secs(),
         }
     }
 }
@@ -201,22 +196,10 @@ fn lines(policy: &RetryPolicy, horizon: u64) -> Vec<Line> {
             },
             clamped_from_seconds: policy
                 .is_clamped(before)
-                .then(|| planned_seconds(policy, before)),
+                .then(|| Duration::from_secs_f64(policy.planned_seconds(before)).as_secs()),
         });
     }
     lines
-}
-
-/// What the schedule asks for where the queue can not keep it: its longest delay.
-fn planned_seconds(policy: &RetryPolicy, before: u32) -> u64 {
-    let delay = match policy.schedule {
-        Schedule::Growing { cap, .. } => Some(cap),
-        Schedule::Table(delays) => {
-            let index = usize::try_from(before.saturating_sub(1)).unwrap_or(usize::MAX);
-            delays.get(index).or(delays.last()).copied()
-        }
-    };
-    delay.unwrap_or_default().as_secs()
 }
 
 /// How many attempts there are if chance has no say.

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use aws_config::SdkConfig;
 use aws_sdk_cloudformation::Client;
 use aws_sdk_cloudformation::error::ProvideErrorMetadata as _;
-use webhooks_core::policy::{Overrides, RetryPolicy};
+use webhooks_core::policy::{Configuration, Overrides, RetryPolicy, VISIBILITY_TIMEOUT_SECONDS};
 
 use crate::Context;
 use crate::aws;
@@ -27,12 +27,6 @@ pub struct Stack {
     pub jobs_queue_url: String,
     /// Deliveries that are dead.
     pub dead_letter_queue_url: String,
-    /// Where events are published.
-    pub event_bus_name: String,
-    /// The first part of the names of the signing-secret parameters.
-    pub secret_prefix: String,
-    /// The function that signs and posts.
-    pub deliver_function_name: String,
     /// The values of the template's parameters.
     pub parameters: HashMap<String, String>,
 }
@@ -96,9 +90,6 @@ impl Stack {
             deliveries_table: output("DeliveriesTableName")?,
             jobs_queue_url: output("JobsQueueUrl")?,
             dead_letter_queue_url: output("DeadLetterQueueUrl")?,
-            event_bus_name: output("EventBusName")?,
-            secret_prefix: output("SecretPrefix")?,
-            deliver_function_name: output("DeliverFunctionName")?,
             parameters,
         })
     }
@@ -125,21 +116,30 @@ impl Stack {
                 .map_err(|_| wrong(&format!("RetryTimeScale `{text}` is not a number")))?,
             None => 1.0,
         };
-        // The template's visibility timeout is 6 times the function's timeout.
-        let timeout_seconds = number("DeliverTimeoutSeconds")?.unwrap_or(30);
-        policy
-            .for_visibility_timeout(timeout_seconds.saturating_mul(6))
-            .with_time_scale(time_scale)
-            .with_overrides(
-                Overrides {
-                    base_seconds: number("RetryBaseSeconds")?,
-                    factor: number("RetryFactor")?,
-                    cap_seconds: number("RetryCapSeconds")?,
-                    attempts: number("RetryAttempts")?,
-                },
-                number("MaxReceiveCount")?,
-            )
-            .map_err(|error| wrong(&error.to_string()))
+        // The template's mapping `DeliverTimeouts`.
+        let (visibility_timeout_seconds, attempt_timeout_seconds) =
+            match self.parameter("DeliverTimeoutSeconds") {
+                Some("30") | None => (VISIBILITY_TIMEOUT_SECONDS, 10),
+                Some("5") => (30, 3),
+                Some(text) => {
+                    let what = format!("DeliverTimeoutSeconds `{text}` is not known here");
+                    return Err(wrong(&what));
+                }
+            };
+        RetryPolicy::configured(Configuration {
+            policy,
+            time_scale,
+            visibility_timeout_seconds,
+            attempt_timeout_seconds: Some(attempt_timeout_seconds),
+            overrides: Overrides {
+                base_seconds: number("RetryBaseSeconds")?,
+                factor: number("RetryFactor")?,
+                cap_seconds: number("RetryCapSeconds")?,
+                attempts: number("RetryAttempts")?,
+            },
+            receives: number("MaxReceiveCount")?,
+        })
+        .map_err(|error| wrong(&error.to_string()))
     }
 
     /// A template parameter, if it has a value that is not empty.
@@ -152,6 +152,8 @@ impl Stack {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn outputs() -> HashMap<&'static str, &'static str> {
@@ -160,9 +162,6 @@ mod tests {
             ("DeliveriesTableName", "d"),
             ("JobsQueueUrl", "https://sqs/jobs"),
             ("DeadLetterQueueUrl", "https://sqs/dlq"),
-            ("EventBusName", "bus"),
-            ("SecretPrefix", "webhooks"),
-            ("DeliverFunctionName", "w-deliver"),
             ("Another", "1"),
         ])
     }
@@ -208,7 +207,24 @@ mod tests {
             (changed.attempts, changed.longest_delay_seconds),
             (3, 43_110)
         );
+        assert_eq!(changed.timeout, Duration::from_secs(3));
         assert_eq!(changed.backoff_seconds(2, 1.0), 5);
+    }
+
+    #[test]
+    fn the_timeouts_are_those_of_the_template() {
+        let template = include_str!("../../../infra/template.yaml");
+        for (chosen, hidden) in [("30", 180), ("5", 30)] {
+            let policy = stack(&[("DeliverTimeoutSeconds", chosen)])
+                .policy()
+                .unwrap();
+            assert_eq!(policy.longest_delay_seconds, 43_200 - hidden - 60);
+            let attempt = policy.timeout.as_secs();
+            let line = format!(
+                "'{chosen}': {{ QueueVisibilitySeconds: '{hidden}', AttemptSeconds: '{attempt}' }}"
+            );
+            assert!(template.contains(&line), "{line}");
+        }
     }
 
     #[test]
@@ -218,6 +234,10 @@ mod tests {
         assert_eq!(
             error(&[("RetryPolicy", "eternal")]),
             "the stack `w`: RetryPolicy `eternal` is not known here"
+        );
+        assert_eq!(
+            error(&[("DeliverTimeoutSeconds", "60")]),
+            "the stack `w`: DeliverTimeoutSeconds `60` is not known here"
         );
         assert_eq!(
             error(&[("RetryAttempts", "9"), ("MaxReceiveCount", "38")]),

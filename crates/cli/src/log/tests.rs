@@ -176,6 +176,24 @@ fn what_comes_next_is_said_for_every_state() {
             "Redriven at 2026-11-30T11:50:00.000Z; its new first attempt has not been made yet.",
         ),
         (
+            "dead",
+            &[
+                ("deadReason", "horizon"),
+                ("redrivenAt", "2026-11-30T11:45:00.001Z"),
+            ],
+            "Redriven at 2026-11-30T11:45:00.001Z; its new first attempt has not been made yet.",
+        ),
+        (
+            "dead",
+            &[
+                ("deadReason", "horizon"),
+                ("redrivenAt", "2026-11-30T11:45:00Z"),
+            ],
+            "Redriven at 2026-11-30T11:45:00.000Z, 15 min ago, and its new first attempt has not \
+             been made. Is deliver switched off, throttled or failing, or was the queue purged? \
+             Send it again with\n  webhooks redrive --webhook-id msg_e1_kasse-nord",
+        ),
+        (
             "gone",
             &[],
             "Not sent again: at 2026-11-30T11:45:00.000Z the receiver answered 410, which \
@@ -195,6 +213,54 @@ fn what_comes_next_is_said_for_every_state() {
     ] {
         assert_eq!(outlook(state, attributes), expected, "{state}");
     }
+}
+
+#[test]
+fn every_reason_of_a_death_has_its_words() {
+    for (reason, words) in [
+        ("attempts", ": all attempts were used up"),
+        ("horizon", ": the time for attempts was over"),
+        ("status", ": the policy does not try this answer again"),
+        (
+            "faults",
+            ": through faults of ours it could not be tried, again and again",
+        ),
+        ("age", ": it would soon have expired in the jobs queue"),
+        ("receives", ": SQS would not have handed it out once more"),
+        ("another", ""),
+    ] {
+        let dead = delivery("dead", &[("deadReason", reason)], &[]);
+        assert_eq!(
+            outlook::of(&dead, now()),
+            format!(
+                "Dead since 2026-11-30T11:45:00.000Z{words}. Send it again with\n  webhooks redrive \
+                 --webhook-id msg_e1_kasse-nord"
+            )
+        );
+    }
+}
+
+#[test]
+fn a_payload_that_was_not_kept_is_told() {
+    let large = Delivery {
+        body_omitted: true,
+        ..delivery("dead", &[("deadReason", "attempts")], &[])
+    };
+    assert_eq!(
+        story(large),
+        "\
+msg_e1_kasse-nord
+
+event       OrderPaid e1, occurred 2026-11-30T11:30:00Z
+subscriber  kasse-nord
+reference   12345
+state       dead
+payload     not kept in the record, it was too large
+
+Dead since 2026-11-30T11:45:00.000Z: all attempts were used up. Send it again, as long as the \
+         dead-letter queue has it (the record does not keep so large a payload), with
+  webhooks redrive --webhook-id msg_e1_kasse-nord"
+    );
 }
 
 #[test]
@@ -293,9 +359,6 @@ fn what_is_not_there_is_explained() {
             deliveries_table: String::new(),
             jobs_queue_url: String::new(),
             dead_letter_queue_url: String::new(),
-            event_bus_name: String::new(),
-            secret_prefix: String::new(),
-            deliver_function_name: String::new(),
             parameters: HashMap::from(
                 parameters.map(|(name, value)| (name.to_owned(), value.to_owned())),
             ),

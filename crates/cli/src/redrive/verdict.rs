@@ -4,15 +4,11 @@
 //! found says little by itself: a dead letter may be the copy of a delivery that was redriven, or
 //! even delivered, since. The delivery's record tells, as it is just before the letter's turn.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use webhooks_core::record::{Record, State};
 use webhooks_core::subscription::{RowError, Subscription};
 use webhooks_core::turn::OVERDUE_AFTER;
-
-/// How long a redriven message has until its first attempt is written down. After that the
-/// mark says nothing any more: the message may have been purged.
-const ON_ITS_WAY: Duration = Duration::from_mins(15);
 
 /// A delivery's record with the mark of its last redrive.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +35,7 @@ pub(crate) struct Letter<'a> {
 }
 
 /// Why nothing needs to be sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Settled {
     /// The receiver has it.
     Delivered,
@@ -52,7 +48,7 @@ pub(crate) enum Settled {
 }
 
 /// Why something can not be sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Obstacle {
     /// There is no subscription any more.
     NotSubscribed,
@@ -152,7 +148,8 @@ impl Known {
             // the new run has ended as well.
             mark.at > self.record.updated_at
                 && (mark.message_id.is_none() || mark.message_id != self.record.message_id)
-                && distance < ON_ITS_WAY
+                // After that the mark says nothing any more: the message may have been purged.
+                && distance < OVERDUE_AFTER
         })
     }
 }
@@ -164,6 +161,8 @@ fn is_overdue(record: &Record, now: SystemTime) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use webhooks_core::identity::SubscriberId;
 
     use super::*;
