@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use webhooks_core::endpoint::EndpointError;
 use webhooks_core::outcome::{Failure, Fault};
-use webhooks_core::policy::{HEADROOM, NAMES, RetryPolicy};
+use webhooks_core::policy::{JOB_RETENTION, NAMES, RetryPolicy};
 use webhooks_core::record::{Record, State};
 use webhooks_core::retry_after::RetryAfter;
 use webhooks_core::turn::{Memory, Received, Run};
@@ -50,6 +50,7 @@ fn fault() -> impl Strategy<Value = Fault> {
         Fault::Subscription,
         Fault::Row,
         Fault::Record,
+        Fault::TooLate,
         Fault::Secret,
         Fault::NoTimeLeft,
         Fault::CutShort,
@@ -77,6 +78,11 @@ fn outcome() -> impl Strategy<Value = Outcome> {
         1 => Just(Outcome::Gone),
         9 => unsuccessful(),
     ]
+}
+
+/// Whatever can happen, a success not too often.
+fn anything() -> impl Strategy<Value = Outcome> {
+    prop_oneof![3 => unsuccessful(), 1 => outcome()]
 }
 
 /// As the environment may set it up.
@@ -153,55 +159,169 @@ proptest! {
     }
 }
 
+/// What can be done with the deliveries table during a receive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Table {
+    Works,
+    /// It can be written to.
+    Unread,
+    /// It can neither be read nor be written to.
+    Away,
+}
+
+fn table() -> impl Strategy<Value = Table> {
+    select(vec![Table::Works, Table::Unread, Table::Away])
+}
+
+/// What becomes of the message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Deleted,
+    /// It is seen again, and its run goes on.
+    Back,
+    /// It is on its way to the dead-letter queue.
+    Dead,
+}
+
+/// When the message was sent, and is received for the first time.
+fn began() -> SystemTime {
+    at(1_796_040_000)
+}
+
 /// A delivery as the queue and the functions handle it: received, given its turn, tried and
 /// written down, by one or two copies of its message.
 struct Simulation {
     policy: RetryPolicy,
     now: SystemTime,
     record: Option<Record>,
+    /// How often it was tried, faults of ours included.
+    tries: u32,
+    /// How many of them were attempts.
     posts: u32,
+    /// How many of those could not be written down.
+    lost: u32,
     receives: [u32; 2],
+    /// When each copy is seen again.
+    visible_at: [SystemTime; 2],
 }
 
 impl Simulation {
-    /// One receive of a copy of the message; gives whether it stays in the queue.
-    fn receive(&mut self, copy: usize, outcome: &Outcome, jitter: f64) -> bool {
+    fn new(policy: RetryPolicy) -> Self {
+        Self {
+            policy,
+            now: began(),
+            record: None,
+            tries: 0,
+            posts: 0,
+            lost: 0,
+            receives: [0; 2],
+            visible_at: [began(); 2],
+        }
+    }
+
+    fn state(&self) -> Option<State> {
+        self.record.as_ref().map(|record| record.state)
+    }
+
+    /// One receive of a copy of the message.
+    fn receive(&mut self, copy: usize, table: Table, outcome: &Outcome, jitter: f64) -> Fate {
         self.receives[copy] += 1;
         let message_id = ["m1", "m2"][copy];
         let received = Received {
             message_id: Some(message_id),
             receive_count: self.receives[copy],
-            sent_at: Some(at(1_796_040_000)),
-            first_received_at: Some(at(1_796_040_000)),
-            most_receives: u32::MAX,
+            sent_at: Some(began()),
+            first_received_at: Some(began()),
+            most_receives: self.policy.receives(),
         };
-        let memory = Memory::Known(self.record.clone());
-        let run = match turn(&memory, &received, &self.policy, self.now) {
-            Turn::Attempt(run) => run,
-            Turn::AlreadyDelivered => return false,
-            Turn::FastForward | Turn::NotYet(_) | Turn::TooLate(_) => return true,
-            Turn::Uncertain(_) | Turn::Stuck(_) => unreachable!("the record is known"),
+        let memory = match table {
+            Table::Works => Memory::Known(self.record.clone()),
+            Table::Unread | Table::Away => Memory::Unreliable,
         };
-        if !matches!(outcome, Outcome::Fault(_)) {
-            self.posts += 1;
+        self.visible_at[copy] = self.now;
+        let turn = turn(&memory, &received, &self.policy, self.now);
+        let (run, outcome) = match turn {
+            Turn::Attempt(run) => (run, outcome.clone()),
+            Turn::TooLate(run) => (run, Outcome::Fault(Fault::TooLate)),
+            Turn::Uncertain(run) => (run, Outcome::Fault(Fault::Record)),
+            Turn::AlreadyDelivered => return Fate::Deleted,
+            Turn::FastForward | Turn::Stuck(_) => return Fate::Dead,
+            Turn::NotYet(due_at) => {
+                self.visible_at[copy] = due_at;
+                return Fate::Back;
+            }
+        };
+        let is_post = !matches!(outcome, Outcome::Fault(_));
+        let step = decide(&outcome, &run, &self.policy, self.now, jitter);
+        let is_written = self.write(table, message_id, &run, &outcome, step);
+        self.tries += u32::from(matches!(turn, Turn::Attempt(_)));
+        self.posts += u32::from(is_post);
+        self.lost += u32::from(is_post && !is_written);
+        // At the last receive nothing else is left, whether it is known or not.
+        let is_passed_on = matches!(turn, Turn::TooLate(_))
+            || run.is_last_receive
+            || (is_written && table == Table::Works);
+        let seconds = match step {
+            Step::Ack | Step::Disable => return Fate::Deleted,
+            Step::Dead(_) if is_passed_on => return Fate::Dead,
+            Step::Dead(_) => self.policy.pause_seconds(outcome.retry_after(), self.now),
+            Step::Retry { delay_seconds } => delay_seconds,
+        };
+        self.visible_at[copy] = self.now + Duration::from_secs(seconds.into());
+        Fate::Back
+    }
+
+    /// Writes down what came of a turn, as far as the functions do; gives whether they did.
+    fn write(
+        &mut self,
+        table: Table,
+        message_id: &str,
+        run: &Run,
+        outcome: &Outcome,
+        step: Step,
+    ) -> bool {
+        let is_noted = match outcome {
+            Outcome::Fault(Fault::Subscription | Fault::Record | Fault::NoTimeLeft) => false,
+            Outcome::Fault(_) => table == Table::Works,
+            _ => true,
+        };
+        // What was delivered stays delivered.
+        if !is_noted || table == Table::Away || self.state() == Some(State::Delivered) {
+            return false;
         }
-        let step = decide(outcome, &run, &self.policy, self.now, jitter);
-        self.record = Some(Record::after(
-            self.record.as_ref(),
+        let before = self.record.take();
+        let after = Record::after(
+            before.as_ref().filter(|_| table == Table::Works),
             Some(message_id),
-            &run,
+            run,
             outcome,
             step,
             &self.policy,
             self.now,
-        ));
-        !matches!(step, Step::Ack | Step::Disable)
+        );
+        self.record = Some(match before {
+            // One more of its run, however many there are by now.
+            Some(before) if table == Table::Unread && before.message_id == after.message_id => {
+                Record {
+                    attempts: before.attempts + 1,
+                    refusals: before.refusals + after.refusals,
+                    started_at: before.started_at,
+                    created_at: before.created_at,
+                    ..after
+                }
+            }
+            Some(before) => Record {
+                created_at: before.created_at,
+                ..after
+            },
+            None => after,
+        });
+        true
     }
 
-    /// Waits for the planned attempt, or a little while if there is none.
+    /// Waits until the first copy is seen again.
     fn wait(&mut self) {
-        let planned = self.record.as_ref().and_then(|record| record.next_at);
-        self.now = planned.unwrap_or(self.now).max(self.now) + Duration::from_millis(10);
+        self.now = self.now.max(self.visible_at[0]) + Duration::from_millis(10);
     }
 }
 
@@ -215,35 +335,123 @@ proptest! {
         copies in 1..=2_usize,
         jitter in 0.0..1.0_f64,
     ) {
-        let attempts = policy.attempts;
-        let began = at(1_796_040_000);
+        let (attempts, receives) = (policy.attempts, policy.receives());
         let horizon = Duration::from_secs(policy.longest_run_seconds());
-        let mut it = Simulation { policy, now: began, record: None, posts: 0, receives: [0, 0] };
-        // In each round there is an attempt, or there are only faults.
-        let rounds = outcomes.len() * attempts as usize + HEADROOM as usize + 1;
-        for outcome in outcomes.iter().cycle().take(rounds) {
-            for copy in 0..copies {
-                prop_assert!(it.receive(copy, outcome, jitter));
+        let mut it = Simulation::new(policy);
+        let mut fate = Fate::Back;
+        for outcome in outcomes.iter().cycle().take(receives as usize) {
+            fate = it.receive(0, Table::Works, outcome, jitter);
+            prop_assert_ne!(fate, Fate::Deleted);
+            if copies == 2 {
+                prop_assert_ne!(it.receive(1, Table::Works, outcome, jitter), Fate::Deleted);
             }
-            let record = it.record.clone().unwrap();
-            prop_assert_eq!(record.attempts, it.posts);
-            prop_assert!(record.attempts <= attempts);
-            if record.state == State::Dead {
+            if let Some(record) = &it.record {
+                prop_assert_eq!(record.attempts, it.posts);
+                prop_assert!(record.attempts <= attempts);
+                prop_assert!([State::Retrying, State::Dead].contains(&record.state));
+                if record.state == State::Retrying && !matches!(outcome, Outcome::Fault(_)) {
+                    prop_assert!(record.next_at.unwrap() <= began() + horizon);
+                }
+            } else {
+                prop_assert_eq!(it.posts, 0);
+            }
+            if fate == Fate::Dead {
                 break;
-            }
-            prop_assert_eq!(record.state, State::Retrying);
-            if !matches!(outcome, Outcome::Fault(_)) {
-                prop_assert!(record.next_at.unwrap() <= began + horizon);
             }
             it.wait();
         }
-        prop_assert_eq!(it.record.clone().unwrap().state, State::Dead);
-        // Afterwards nothing is sent, however often and by whichever copy it is received.
-        let posts = it.posts;
-        for copy in [0, 1, 0, 1] {
-            prop_assert!(it.receive(copy, &DELIVERED, jitter));
+        prop_assert_eq!(fate, Fate::Dead);
+        if it.state() != Some(State::Dead) {
+            // Nothing is written down of some faults, not even at the last receive.
+            prop_assert_eq!(it.receives[0], receives);
+            return Ok(());
         }
-        prop_assert_eq!(it.posts, posts);
+        // Afterwards nothing is sent, however often and by whichever copy it is received.
+        let tries = it.tries;
+        for copy in [0, 1, 0, 1] {
+            prop_assert_eq!(it.receive(copy, Table::Works, &DELIVERED, jitter), Fate::Dead);
+        }
+        prop_assert_eq!(it.tries, tries);
+    }
+
+    #[test]
+    fn a_message_is_delivered_or_dead_within_its_receives_whatever_happens(
+        policy in policy(),
+        events in vec((table(), anything(), 0..200_u64), 1..10),
+        jitter in 0.0..1.0_f64,
+    ) {
+        let receives = policy.receives();
+        let mut it = Simulation::new(policy);
+        let mut fate = Fate::Back;
+        let mut last = None;
+        for (table, outcome, late) in events.iter().cycle().take(receives as usize) {
+            if fate == Fate::Back {
+                // Nor does the queue lose it before.
+                it.now += Duration::from_secs(*late);
+                prop_assert!(it.now < began() + JOB_RETENTION);
+            }
+            fate = it.receive(0, *table, outcome, jitter);
+            last = Some((*table, outcome));
+            if fate == Fate::Deleted {
+                break;
+            }
+            it.wait();
+        }
+        prop_assert!([Fate::Deleted, Fate::Dead].contains(&fate));
+        // And the record says so, if that was an attempt and there is a table.
+        if let Some((Table::Works, outcome)) = last
+            && !matches!(outcome, Outcome::Fault(_))
+        {
+            let ends = [State::Delivered, State::Gone, State::Dead];
+            prop_assert!(it.state().is_some_and(|state| ends.contains(&state)));
+        }
+    }
+
+    #[test]
+    fn an_attempt_is_made_once_more_only_if_it_could_not_be_written_down(
+        policy in policy(),
+        events in vec((table(), unsuccessful()), 1..20),
+        jitter in 0.0..1.0_f64,
+    ) {
+        let (attempts, receives) = (policy.attempts, policy.receives());
+        let mut it = Simulation::new(policy);
+        for (table, outcome) in events.iter().cycle().take(receives as usize) {
+            it.receive(0, *table, outcome, jitter);
+            it.wait();
+            prop_assert!(it.posts <= attempts + it.lost);
+            // While nothing is known, the receive count is an attempt's number.
+            prop_assert!(it.lost <= attempts.min(it.receives[0]));
+        }
+        prop_assert!(it.posts <= receives.min(2 * attempts));
+    }
+
+    #[test]
+    fn nothing_is_sent_that_is_known_to_be_delivered_or_dead(
+        policy in policy(),
+        events in vec((0..2_usize, table(), anything(), 0..100_000_u64), 1..60),
+        jitter in 0.0..1.0_f64,
+    ) {
+        let mut it = Simulation::new(policy);
+        for (copy, table, outcome, seconds) in &events {
+            let tries = it.tries;
+            let before = it.state();
+
+            let fate = it.receive(*copy, *table, outcome, jitter);
+
+            let end = match before {
+                Some(State::Delivered) => Some(Fate::Deleted),
+                Some(State::Dead) => Some(Fate::Dead),
+                Some(State::Retrying | State::Gone | State::Dropped) | None => None,
+            };
+            if let (Table::Works, Some(end)) = (table, end) {
+                prop_assert_eq!(fate, end);
+                prop_assert_eq!(it.tries, tries);
+            }
+            if before == Some(State::Delivered) {
+                prop_assert_eq!(it.state(), before);
+            }
+            it.now += Duration::from_secs(*seconds);
+        }
     }
 
     #[test]
@@ -253,23 +461,22 @@ proptest! {
         after in vec((0..2_usize, outcome(), 0..100_000_u64), 1..20),
         jitter in 0.0..1.0_f64,
     ) {
-        let now = at(1_796_040_000);
-        let mut it = Simulation { policy, now, record: None, posts: 0, receives: [0, 0] };
+        let mut it = Simulation::new(policy);
         for outcome in &before {
-            it.receive(0, outcome, jitter);
+            it.receive(0, Table::Works, outcome, jitter);
             it.wait();
         }
-        if it.record.as_ref().is_some_and(|record| record.state == State::Dead) {
+        if it.state() == Some(State::Dead) {
             return Ok(());
         }
-        prop_assert!(!it.receive(0, &DELIVERED, jitter));
-        let posts = it.posts;
+        prop_assert_eq!(it.receive(0, Table::Works, &DELIVERED, jitter), Fate::Deleted);
+        let tries = it.tries;
         for (copy, outcome, seconds) in &after {
             it.now += Duration::from_secs(*seconds);
-            prop_assert!(!it.receive(*copy, outcome, jitter));
+            prop_assert_eq!(it.receive(*copy, Table::Works, outcome, jitter), Fate::Deleted);
         }
-        prop_assert_eq!(it.posts, posts);
-        prop_assert_eq!(it.record.unwrap().state, State::Delivered);
+        prop_assert_eq!(it.tries, tries);
+        prop_assert_eq!(it.state(), Some(State::Delivered));
     }
 
     #[test]
@@ -290,6 +497,33 @@ proptest! {
             matches!(turn, Turn::Attempt(_))
         });
         prop_assert_eq!(posts.count(), receives.min(policy.attempts) as usize);
+    }
+}
+
+#[test]
+fn after_an_outage_of_the_table_all_attempts_can_be_made_once_more() {
+    // The other policies' horizon is over by then, or the receives are.
+    for (name, posts) in [
+        ("standard", 16),
+        ("bounded", 16),
+        ("contract-72h", 12),
+        ("payments-24h", 130),
+    ] {
+        let policy = RetryPolicy::by_name(name).unwrap();
+        let (attempts, receives) = (policy.attempts, policy.receives());
+        let failed = Outcome::without_answer(Failure::Connect);
+        let mut it = Simulation::new(policy);
+        for receive in 1..=receives {
+            let table = if receive <= attempts {
+                Table::Away
+            } else {
+                Table::Works
+            };
+            it.receive(0, table, &failed, 0.0);
+            it.wait();
+        }
+        assert_eq!(it.posts, posts, "{name}");
+        assert_eq!(it.state(), Some(State::Dead), "{name}");
     }
 }
 
