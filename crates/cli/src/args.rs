@@ -1,6 +1,7 @@
 //! The command line.
 
 use clap::{Args, Parser, Subcommand};
+use webhooks_core::identity::SubscriberId;
 
 use crate::{log, redrive, schedule, stats};
 
@@ -48,6 +49,11 @@ pub enum Verb {
     Schedule(schedule::Arguments),
     /// Send dead deliveries again
     Redrive(Box<redrive::Arguments>),
+}
+
+/// A subscriber's name.
+pub(crate) fn subscriber_id(text: &str) -> Result<SubscriberId, String> {
+    SubscriberId::parse(text).map_err(|error| error.to_string())
 }
 
 const EXIT_CODES: &str = "\

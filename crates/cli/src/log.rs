@@ -1,5 +1,6 @@
 //! `webhooks log`: what happened to a delivery, and which deliveries there are.
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -11,13 +12,14 @@ use serde::Serialize;
 use webhooks_core::identity::{self, SubscriberId};
 use webhooks_core::record::State;
 
+use crate::args::subscriber_id;
 use crate::delivery::{Delivery, Step};
 use crate::error::{Error, Exit};
 use crate::grid::Grid;
-use crate::moment::Moment;
+use crate::moment::{Moment, Period};
 use crate::output::{self, Report, safe};
 use crate::stack::Stack;
-use crate::tables::{Period, Tables, about_each};
+use crate::tables::{Tables, about_each};
 use crate::{Context, aws};
 
 mod outlook;
@@ -45,8 +47,8 @@ pub struct Arguments {
     pub webhook_id: Option<String>,
 
     /// Deliveries for this subscriber
-    #[arg(long, value_name = "SUBSCRIBER", value_parser = NonEmpty::new())]
-    pub subscriber: Option<String>,
+    #[arg(long, value_name = "SUBSCRIBER", value_parser = subscriber_id)]
+    pub subscriber: Option<SubscriberId>,
 
     /// Deliveries with this reference, such as the order's number (template: ReferenceFields).
     /// Without --subscriber, of all who are subscribed to anything
@@ -57,11 +59,11 @@ pub struct Arguments {
     #[arg(long, value_name = "EVENT_ID", value_parser = NonEmpty::new())]
     pub event: Option<String>,
 
-    /// Only what has changed since then: 30m, 2h, 7d (ago), or 2026-11-30T12:00:00Z
+    /// Only what was changed since then: 30m, 2h, 7d (ago), or 2026-11-30T12:00:00Z
     #[arg(long, value_name = "WHEN", value_parser = Moment::parse)]
     pub since: Option<Moment>,
 
-    /// Only what has not changed after that
+    /// Only what was last changed before then
     #[arg(long, value_name = "WHEN", value_parser = Moment::parse)]
     pub until: Option<Moment>,
 
@@ -117,10 +119,11 @@ pub struct List {
 /// # Errors
 /// If it can not be read, or if the one delivery that was asked for has no record.
 pub async fn run(arguments: &Arguments, context: &Context) -> Result<Log, Error> {
+    let now = context.now;
+    let period = Period::new(arguments.since, arguments.until, now)?;
     let aws = aws::config(&context.global).await?;
     let stack = Stack::read(context, &aws).await?;
     let tables = Tables::new(&aws, &stack);
-    let now = context.now;
     if let Some(webhook_id) = &arguments.webhook_id {
         let mut odd = Vec::new();
         let item = tables.delivery(webhook_id).await?;
@@ -132,7 +135,7 @@ pub async fn run(arguments: &Arguments, context: &Context) -> Result<Log, Error>
         let outlook = outlook::of(&delivery, now);
         return Ok(Log::Story(Box::new(Story { delivery, outlook })));
     }
-    let list = search(arguments, &tables, now).await?;
+    let list = search(arguments, &tables, period, now).await?;
     if list.deliveries.is_empty() && list.is_search {
         output::note(&nothing_found(&stack));
     }
@@ -174,23 +177,25 @@ impl Filter {
     }
 }
 
-async fn search(arguments: &Arguments, tables: &Tables, now: SystemTime) -> Result<List, Error> {
+async fn search(
+    arguments: &Arguments,
+    tables: &Tables,
+    period: Period,
+    now: SystemTime,
+) -> Result<List, Error> {
     let limit = match arguments.limit {
         0 => usize::MAX,
         limit => limit,
     };
     let filter = Arc::new(Filter {
         arguments: arguments.clone(),
-        period: Period {
-            since: arguments.since.map(|since| since.at(now)),
-            until: arguments.until.map(|until| until.at(now)),
-        },
+        period,
         now,
         at_most: limit.saturating_add(1),
     });
-    let subscribers: Vec<String> = match &arguments.subscriber {
-        Some(subscriber) => vec![subscriber.clone()],
-        None => tables.subscribers().await?.into_iter().collect(),
+    let subscribers = match &arguments.subscriber {
+        Some(subscriber) => BTreeSet::from([subscriber.clone()]),
+        None => tables.subscribers().await?,
     };
     let found = about_each(subscribers, |subscriber| {
         let (tables, filter) = (tables.clone(), Arc::clone(&filter));
@@ -224,7 +229,11 @@ async fn search(arguments: &Arguments, tables: &Tables, now: SystemTime) -> Resu
 /// Deliveries, and what is odd about them.
 type Found = (Vec<Delivery>, Vec<String>);
 
-async fn of_subscriber(tables: &Tables, subscriber: &str, filter: &Filter) -> Result<Found, Error> {
+async fn of_subscriber(
+    tables: &Tables,
+    subscriber: &SubscriberId,
+    filter: &Filter,
+) -> Result<Found, Error> {
     let (mut found, mut odd) = (Vec::new(), Vec::new());
     tables
         .of_subscriber(subscriber, filter.period, |item| {
@@ -249,15 +258,12 @@ async fn of_subscriber(tables: &Tables, subscriber: &str, filter: &Filter) -> Re
 async fn of_event(
     tables: &Tables,
     event: &str,
-    subscriber: &str,
+    subscriber: &SubscriberId,
     filter: &Filter,
 ) -> Result<Found, Error> {
     let mut odd = Vec::new();
-    let Ok(subscriber) = SubscriberId::parse(subscriber) else {
-        return Ok((Vec::new(), odd));
-    };
     let item = tables
-        .delivery(&identity::webhook_id(event, &subscriber))
+        .delivery(&identity::webhook_id(event, subscriber))
         .await?;
     let delivery = item
         .and_then(|item| Delivery::read(&item, &mut odd))

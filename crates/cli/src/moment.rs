@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use serde::{Serialize, Serializer};
 use webhooks_core::timestamp;
 
+use crate::error::Error;
 use crate::span;
 
 /// The first second of the year 10000, in seconds since 1970: what cannot be written any more.
@@ -86,9 +87,67 @@ impl Moment {
     }
 }
 
+/// From when to when: the first moment is in it, the last one is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Period {
+    /// Not before this.
+    pub since: Option<SystemTime>,
+    /// Before this.
+    pub until: Option<SystemTime>,
+}
+
+impl Period {
+    /// The one that the options `--since` and `--until` ask for.
+    ///
+    /// # Errors
+    /// If no time lies in it.
+    pub fn new(
+        since: Option<Moment>,
+        until: Option<Moment>,
+        now: SystemTime,
+    ) -> Result<Self, Error> {
+        let period = Self {
+            since: since.map(|since| since.at(now)),
+            until: until.map(|until| until.at(now)),
+        };
+        match period.since.zip(period.until) {
+            Some((since, until)) if since >= until => Err(Error::Usage(
+                "--since is not before --until, so nothing can be meant".into(),
+            )),
+            Some(_) | None => Ok(period),
+        }
+    }
+
+    /// Whether a time lies in it.
+    #[must_use]
+    pub fn holds(&self, time: SystemTime) -> bool {
+        self.since.is_none_or(|since| since <= time) && self.until.is_none_or(|until| time < until)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_period_has_its_first_moment_and_not_its_last() {
+        let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        let ago = |seconds| Some(Moment::Ago(Duration::from_secs(seconds)));
+        let now = at(100);
+        let period = Period::new(ago(20), ago(10), now).unwrap();
+        for (seconds, is_in) in [(79, false), (80, true), (89, true), (90, false)] {
+            assert_eq!(period.holds(at(seconds)), is_in, "{seconds}");
+        }
+        assert_eq!(Period::new(None, None, now), Ok(Period::default()));
+        assert!(Period::default().holds(now));
+        for until in [ago(20), ago(21)] {
+            let error = Period::new(ago(20), until, now).unwrap_err();
+            assert_eq!(
+                error,
+                Error::Usage("--since is not before --until, so nothing can be meant".into())
+            );
+        }
+    }
 
     #[test]
     fn a_moment_is_a_duration_before_now_or_a_time() {

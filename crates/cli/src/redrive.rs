@@ -15,6 +15,7 @@
 //! | `work` | doing it |
 //! | `rebuild` | a job made from a record |
 //! | `jobs` | sending jobs |
+//! | `counts` | how many of what |
 //! | `summary` | what is told of it |
 //! | `stop` | Ctrl-C |
 
@@ -23,16 +24,19 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use clap::ValueEnum;
+use clap::builder::NonEmptyStringValueParser as NonEmpty;
 use indicatif::{ProgressBar, ProgressStyle};
 use webhooks_core::identity::{SubscriberId, is_webhook_id};
 
+use crate::args::subscriber_id;
 use crate::error::Error;
-use crate::moment::Moment;
+use crate::moment::{Moment, Period};
 use crate::output;
 use crate::stack::Stack;
 use crate::tables::Tables;
 use crate::{Context, aws};
 
+mod counts;
 mod filter;
 mod held;
 mod jobs;
@@ -50,9 +54,8 @@ use jobs::Jobs;
 use letters::Letters;
 use plan::Plan;
 use stop::Stop;
-use store::Store;
 pub use summary::Summary;
-use summary::{Left, deliveries};
+use summary::deliveries;
 use work::Worker;
 
 /// The options.
@@ -63,11 +66,11 @@ pub struct Arguments {
     subscriber: Option<SubscriberId>,
 
     /// Only deliveries of this event type
-    #[arg(long, value_name = "TYPE")]
+    #[arg(long, value_name = "TYPE", value_parser = NonEmpty::new())]
     event_type: Option<String>,
 
     /// Only deliveries with this reference, such as the order's number (template: ReferenceFields)
-    #[arg(long, value_name = "VALUE")]
+    #[arg(long, value_name = "VALUE", value_parser = NonEmpty::new())]
     reference: Option<String>,
 
     /// Only this delivery
@@ -110,10 +113,6 @@ enum Place {
     Both,
 }
 
-fn subscriber_id(text: &str) -> Result<SubscriberId, String> {
-    SubscriberId::parse(text).map_err(|error| error.to_string())
-}
-
 fn webhook_id(text: &str) -> Result<String, String> {
     let expected = "expected a webhook id, such as msg_6f1c1a5e-…_kasse-nord";
     is_webhook_id(text)
@@ -131,20 +130,20 @@ pub async fn run(arguments: &Arguments, context: &Context) -> Result<Summary, Er
     let stack = Stack::read(context, &aws).await?;
     let stop = Stop::listen();
     let tables = Tables::new(&aws, &stack);
-    let store = Store::new(&aws, &stack.subscriptions_table, &stack.deliveries_table);
     let jobs = Jobs::new(&aws, &stack.jobs_queue_url);
+    letters::refuse_a_running_move(&aws, &stack.dead_letter_queue_url).await?;
     let letters = match arguments.from {
-        Place::Dlq | Place::Both => Some(Letters::open(&aws, &stack.dead_letter_queue_url).await?),
+        Place::Dlq | Place::Both => Some(Letters::open(&aws, &stack.dead_letter_queue_url)),
         Place::Records => None,
     };
     let worker = Worker {
-        store,
+        tables,
         jobs,
         letters: letters.as_ref(),
         rate: arguments.rate,
         stop,
     };
-    let result = redrive(arguments, &filter, &tables, &worker).await;
+    let result = redrive(arguments, &filter, &worker).await;
     drop(worker);
     // Whatever has happened, what is left in the dead-letter queue is shown again.
     let still_hidden = match letters {
@@ -159,19 +158,26 @@ pub async fn run(arguments: &Arguments, context: &Context) -> Result<Summary, Er
 async fn redrive(
     arguments: &Arguments,
     filter: &Filter,
-    tables: &Tables,
     worker: &Worker<'_>,
 ) -> Result<Summary, Error> {
-    let plan = look(arguments, filter, tables, worker).await?;
+    let plan = look(arguments, filter, worker).await?;
+    if let Some(webhook_id) = &filter.webhook_id
+        && plan.is_empty()
+        && !worker.stop.is_asked_for()
+    {
+        return Err(Error::NotFound(format!(
+            "no dead delivery {webhook_id} that the options mean; how it stands says `webhooks log \
+             {webhook_id}`"
+        )));
+    }
+    let mut left = plan.left.clone();
+    left.nothing_to_do.add_all(&plan.copies);
     let preview = Summary {
         dry_run: arguments.dry_run,
         interrupted: worker.stop.is_asked_for(),
         planned: plan.planned.sum(),
         planned_by_subscription: plan.planned.clone(),
-        left: Left {
-            nothing_to_do: plan.left.nothing_to_do.plus(&plan.copies),
-            ..plan.left
-        },
+        left,
         dead_letter_queue: plan.others,
         ..Summary::default()
     };
@@ -203,12 +209,7 @@ async fn redrive(
 }
 
 /// Looks for what is meant. It can be interrupted, and then the plan is not complete.
-async fn look(
-    arguments: &Arguments,
-    filter: &Filter,
-    tables: &Tables,
-    worker: &Worker<'_>,
-) -> Result<Plan, Error> {
+async fn look(arguments: &Arguments, filter: &Filter, worker: &Worker<'_>) -> Result<Plan, Error> {
     let mut plan = Plan::default();
     let bar = ProgressBar::new_spinner();
     bar.enable_steady_tick(Duration::from_millis(100));
@@ -220,12 +221,12 @@ async fn look(
                 bar.set_message(format!("Reading the dead-letter queue: {count} messages"));
             };
             in_queue = plan
-                .add_letters(letters, &worker.store, filter, &worker.stop, progress)
+                .add_letters(letters, &worker.tables, filter, &worker.stop, progress)
                 .await?;
         }
         if arguments.from != Place::Dlq && !worker.stop.is_asked_for() {
             bar.set_message("Reading the delivery records");
-            plan.add_records(&in_queue, tables, &worker.store, filter, &worker.stop)
+            plan.add_records(&in_queue, &worker.tables, filter, &worker.stop)
                 .await?;
         }
         Ok(())
@@ -277,20 +278,12 @@ fn progress_bar(deliveries: usize) -> ProgressBar {
 
 impl Arguments {
     fn filter(&self, context: &Context) -> Result<Filter, Error> {
-        let at = |moment: Option<Moment>| moment.map(|moment| moment.at(context.now));
-        let filter = Filter {
+        Ok(Filter {
             webhook_id: self.webhook_id.clone(),
             subscriber_id: self.subscriber.clone(),
             event_type: self.event_type.clone(),
             reference: self.reference.clone(),
-            since: at(self.since),
-            until: at(self.until),
-        };
-        match (filter.since, filter.until) {
-            (Some(since), Some(until)) if since >= until => Err(Error::Usage(
-                "--since is not before --until, so nothing can be meant".into(),
-            )),
-            _ => Ok(filter),
-        }
+            period: Period::new(self.since, self.until, context.now)?,
+        })
     }
 }

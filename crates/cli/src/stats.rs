@@ -3,19 +3,21 @@
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
 use std::ops::ControlFlow;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use clap::Args;
-use clap::builder::NonEmptyStringValueParser as NonEmpty;
 use serde::Serialize;
+use webhooks_core::identity::SubscriberId;
+use webhooks_core::policy::JOB_RETENTION;
 
+use crate::args::subscriber_id;
 use crate::delivery::Delivery;
 use crate::error::Error;
 use crate::grid::Grid;
-use crate::moment::{Moment, Time};
+use crate::moment::{Moment, Period, Time};
 use crate::output::{self, Report, safe};
 use crate::stack::Stack;
-use crate::tables::{Period, Tables, about_each};
+use crate::tables::{Tables, about_each};
 use crate::{Context, aws};
 
 mod tally;
@@ -24,17 +26,13 @@ mod tests;
 
 use tally::Tally;
 
-/// What waits for an attempt has been changed within the longest delay there is, SQS's 12 hours;
-/// so far back is looked, however short the time that is asked for, to find all that waits.
-const LONGEST_WAIT: Duration = Duration::from_hours(13);
-
 /// Arguments of `stats`.
 #[derive(Debug, Clone, Args)]
 pub struct Arguments {
     /// Only this subscriber, also if it is not subscribed to anything any more; may be repeated
     /// [default: all who are subscribed to anything]
-    #[arg(long, value_name = "SUBSCRIBER", value_parser = NonEmpty::new())]
-    pub subscriber: Vec<String>,
+    #[arg(long, value_name = "SUBSCRIBER", value_parser = subscriber_id)]
+    pub subscriber: Vec<SubscriberId>,
 
     /// Count what has changed since then: 30m, 2h, 7d (ago), or 2026-11-30T12:00:00Z. What waits
     /// is counted whenever it began
@@ -120,7 +118,7 @@ pub async fn run(arguments: &Arguments, context: &Context) -> Result<Stats, Erro
     let tables = Tables::new(&aws, &stack);
     let now = context.now;
     let since = arguments.since.at(now);
-    let subscribers: BTreeSet<String> = if arguments.subscriber.is_empty() {
+    let subscribers: BTreeSet<SubscriberId> = if arguments.subscriber.is_empty() {
         tables.subscribers().await?
     } else {
         arguments.subscriber.iter().cloned().collect()
@@ -153,11 +151,13 @@ pub async fn run(arguments: &Arguments, context: &Context) -> Result<Stats, Erro
 
 async fn partner(
     tables: &Tables,
-    subscriber: String,
+    subscriber: SubscriberId,
     since: SystemTime,
     now: SystemTime,
 ) -> Result<(Partner, Vec<String>), Error> {
-    let waiting_since = now.checked_sub(LONGEST_WAIT).unwrap_or(since);
+    // What waits is in the queue, which may have been held up: so far back is looked, however short
+    // the time that is asked for.
+    let waiting_since = now.checked_sub(JOB_RETENTION).unwrap_or(since);
     let period = Period {
         since: Some(since.min(waiting_since)),
         until: None,
@@ -173,7 +173,7 @@ async fn partner(
             ControlFlow::Continue(())
         })
         .await?;
-    Ok((tally.partner(subscriber), odd))
+    Ok((tally.partner(subscriber.to_string()), odd))
 }
 
 impl Report for Stats {}
@@ -203,7 +203,10 @@ impl Display for Stats {
             grid.push(partner.cells());
         }
         grid.fmt(f)?;
-        let failing = self.partners.iter().filter_map(Partner::warning);
+        let failing = self
+            .partners
+            .iter()
+            .filter_map(|partner| partner.warning(self.all_recorded));
         for (number, warning) in failing.enumerate() {
             write!(f, "{}{warning}", if number == 0 { "\n\n" } else { "\n" })?;
         }
@@ -241,15 +244,20 @@ impl Partner {
         }
     }
 
-    fn warning(&self) -> Option<String> {
+    fn warning(&self, all_recorded: bool) -> Option<String> {
         let since = self.failing_since?;
         let last = match self.last_delivered_at {
             Some(time) => format!("; last delivered at {time}"),
             None => String::new(),
         };
         Some(format!(
-            "Warning: {}: the last ten attempts all failed, the first of them at {since}{last}.",
-            safe(&self.subscriber_id)
+            "Warning: {}: the last ten attempts{} all failed, the first of them at {since}{last}.",
+            safe(&self.subscriber_id),
+            if all_recorded {
+                ""
+            } else {
+                " of those recorded"
+            },
         ))
     }
 }

@@ -3,23 +3,24 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
-use std::time::SystemTime;
 
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 use tokio::task::JoinSet;
+use webhooks_core::identity::SubscriberId;
 use webhooks_shell::records::{BY_SUBSCRIBER, Item, text, time_value};
 
 use crate::aws;
 use crate::error::Error;
+use crate::moment::Period;
 use crate::stack::Stack;
 
 /// How many subscribers are asked about at a time.
 const AT_A_TIME: usize = 8;
 
 /// What is shown of a record: all but its payload, which can be 400 KB.
-const SHOWN: [&str; 20] = [
+const SHOWN: [&str; 21] = [
     "webhookId",
     "subscriberId",
     "eventType",
@@ -40,31 +41,15 @@ const SHOWN: [&str; 20] = [
     "historyCut",
     "bodyOmitted",
     "redrivenAt",
+    "redrivenMessageId",
 ];
-
-/// From when to when records were last changed, both ends included.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Period {
-    /// Not before this.
-    pub since: Option<SystemTime>,
-    /// Not after this.
-    pub until: Option<SystemTime>,
-}
-
-impl Period {
-    /// Whether a time lies in it.
-    #[must_use]
-    pub fn holds(&self, time: SystemTime) -> bool {
-        self.since.is_none_or(|since| since <= time) && self.until.is_none_or(|until| time <= until)
-    }
-}
 
 /// The subscriptions and the deliveries.
 #[derive(Debug, Clone)]
 pub struct Tables {
-    client: Client,
-    subscriptions: String,
-    deliveries: String,
+    pub(crate) client: Client,
+    pub(crate) subscriptions: String,
+    pub(crate) deliveries: String,
 }
 
 impl Tables {
@@ -100,19 +85,19 @@ impl Tables {
         Ok(answer.item)
     }
 
-    /// Hands over the records of a subscriber, the one that was changed last first, until `each`
-    /// breaks it off.
+    /// Hands over the records of a subscriber that were last changed in a period, or at its very
+    /// end, the one that was changed last first, until `each` breaks it off.
     ///
     /// # Errors
     /// If the index can not be read.
     pub async fn of_subscriber(
         &self,
-        subscriber_id: &str,
+        subscriber_id: &SubscriberId,
         period: Period,
         mut each: impl FnMut(&Item) -> ControlFlow<()>,
     ) -> Result<(), Error> {
         let mut condition = "subscriberId = :subscriber".to_owned();
-        let subscriber = AttributeValue::S(subscriber_id.to_owned());
+        let subscriber = AttributeValue::S(subscriber_id.to_string());
         let mut values = HashMap::from([(":subscriber".to_owned(), subscriber)]);
         condition += match (period.since, period.until) {
             (Some(_), Some(_)) => " AND updatedAt BETWEEN :since AND :until",
@@ -155,7 +140,7 @@ impl Tables {
     ///
     /// # Errors
     /// If the table can not be read.
-    pub async fn subscribers(&self) -> Result<BTreeSet<String>, Error> {
+    pub async fn subscribers(&self) -> Result<BTreeSet<SubscriberId>, Error> {
         let mut subscribers = BTreeSet::new();
         let mut start = None;
         loop {
@@ -169,7 +154,8 @@ impl Tables {
                 .await
                 .map_err(|error| aws::failure("dynamodb:Scan", &error))?;
             let ids = page.items().iter();
-            subscribers.extend(ids.filter_map(|row| Some(text(row, "subscriberId")?.to_owned())));
+            subscribers
+                .extend(ids.filter_map(|row| SubscriberId::parse(text(row, "subscriberId")?).ok()));
             start = page.last_evaluated_key;
             if start.is_none() {
                 return Ok(subscribers);
@@ -183,8 +169,8 @@ impl Tables {
 /// # Errors
 /// The first one that comes.
 pub async fn about_each<T, F>(
-    of: impl IntoIterator<Item = String>,
-    ask: impl Fn(String) -> F,
+    of: impl IntoIterator<Item = SubscriberId>,
+    ask: impl Fn(SubscriberId) -> F,
 ) -> Result<Vec<T>, Error>
 where
     T: Send + 'static,
@@ -195,9 +181,9 @@ where
     let mut next = of.into_iter();
     loop {
         while asked.len() < AT_A_TIME
-            && let Some(subject) = next.next()
+            && let Some(subscriber) = next.next()
         {
-            asked.spawn(ask(subject));
+            asked.spawn(ask(subscriber));
         }
         match asked.join_next().await {
             Some(Ok(answer)) => answers.push(answer?),

@@ -308,10 +308,7 @@ fn only_what_was_asked_for_is_listed() {
             .unwrap()
             .arguments;
         Filter {
-            period: Period {
-                since: arguments.since.map(|since| since.at(now())),
-                until: arguments.until.map(|until| until.at(now())),
-            },
+            period: Period::new(arguments.since, arguments.until, now()).unwrap(),
             arguments,
             now: now(),
             at_most: 1,
@@ -322,7 +319,7 @@ fn only_what_was_asked_for_is_listed() {
     for options in [
         "",
         "--since 15m",
-        "--until 15m",
+        "--until 14m",
         "--state dead",
         "--event-type OrderPaid --reference 12345 --event e1",
     ] {
@@ -330,7 +327,7 @@ fn only_what_was_asked_for_is_listed() {
     }
     for options in [
         "--since 14m",
-        "--until 16m",
+        "--until 15m",
         "--state retrying",
         "--event-type OrderRefunded",
         "--reference 1234",

@@ -25,6 +25,9 @@ pub(crate) const ENTRIES: usize = 10;
 /// Calls at the same time.
 const CALLS: usize = 8;
 
+/// The id of a message and its receipt handle.
+pub(crate) type Handle = (String, String);
+
 /// The receipt handles of the messages in hand, by message id.
 #[derive(Default)]
 pub(crate) struct Held(Mutex<HashMap<String, Hold>>);
@@ -59,19 +62,19 @@ impl Held {
         self.with(|held| held.len())
     }
 
-    pub(crate) fn all(&self) -> Vec<(String, String)> {
+    pub(crate) fn all(&self) -> Vec<Handle> {
         self.with(|held| held.iter().map(pair).collect())
     }
 
     /// Those that are shown again before `time`.
-    fn due(&self, time: Instant) -> Vec<(String, String)> {
+    fn due(&self, time: Instant) -> Vec<Handle> {
         self.with(|held| {
             let due = held.iter().filter(|(_, hold)| hold.until < time);
             due.map(pair).collect()
         })
     }
 
-    pub(crate) fn handles(&self, ids: &[&str]) -> Vec<(String, String)> {
+    pub(crate) fn handles(&self, ids: &[&str]) -> Vec<Handle> {
         self.with(|held| {
             let found = ids.iter().filter_map(|id| held.get_key_value(*id));
             found.map(pair).collect()
@@ -97,16 +100,16 @@ impl Held {
     }
 }
 
-fn pair((id, hold): (&String, &Hold)) -> (String, String) {
+fn pair((id, hold): (&String, &Hold)) -> Handle {
     (id.clone(), hold.receipt_handle.clone())
 }
 
-/// Hides what is in hand for another while, until it is told to end.
-pub(crate) async fn keep_hidden(
-    client: Client,
-    queue_url: String,
+/// Hides what is in hand for another while, until it is told to end. `hide` gives the ids of those
+/// for which that failed.
+pub(crate) async fn keep_hidden<F: Future<Output = Vec<String>>>(
     held: Arc<Held>,
     mut ending: watch::Receiver<bool>,
+    hide: impl Fn(Vec<Handle>) -> F,
 ) {
     loop {
         tokio::select! {
@@ -115,7 +118,7 @@ pub(crate) async fn keep_hidden(
         }
         let due = held.due(Instant::now() + HIDDEN / 2);
         let until = Instant::now() + HIDDEN;
-        let failed = change(&client, &queue_url, &due, HIDDEN_SECONDS).await;
+        let failed = hide(due.clone()).await;
         let renewed = due.iter().filter(|(id, _)| !failed.contains(id));
         // One that can not be hidden again is tried once more at the next look: if it is received
         // by somebody else, its record tells what to do.
@@ -127,7 +130,7 @@ pub(crate) async fn keep_hidden(
 pub(crate) async fn change(
     client: &Client,
     queue_url: &str,
-    messages: &[(String, String)],
+    messages: &[Handle],
     seconds: i32,
 ) -> Vec<String> {
     let mut calls = JoinSet::new();
@@ -155,7 +158,7 @@ pub(crate) async fn change(
 async fn change_once(
     client: &Client,
     queue_url: &str,
-    messages: Vec<(String, String)>,
+    messages: Vec<Handle>,
     seconds: i32,
 ) -> Vec<String> {
     let entries = messages.iter().enumerate();
@@ -180,11 +183,48 @@ async fn change_once(
 }
 
 /// The ids of the messages that a batch names as failed by their places.
-pub(crate) fn named(
-    messages: &[(String, String)],
-    failed: &[BatchResultErrorEntry],
-) -> Vec<String> {
+pub(crate) fn named(messages: &[Handle], failed: &[BatchResultErrorEntry]) -> Vec<String> {
     let places = failed.iter().filter_map(|entry| entry.id().parse().ok());
     let ids = places.filter_map(|place: usize| Some(messages.get(place)?.0.clone()));
     ids.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_in_hand_is_hidden_again_before_its_time_is_over() {
+        let began = Instant::now();
+        let held = Arc::new(Held::default());
+        for id in ["a", "b", "c"] {
+            let message = Message::builder().message_id(id).receipt_handle(id).build();
+            assert!(held.take(&message, began + HIDDEN));
+        }
+        let calls = Arc::new(Mutex::new(Vec::new()));
+        let (ending, ended) = watch::channel(false);
+        let hide = {
+            let calls = Arc::clone(&calls);
+            move |due: Vec<Handle>| {
+                let mut ids: Vec<String> = due.into_iter().map(|(id, _)| id).collect();
+                ids.sort();
+                let mut calls = calls.lock().unwrap();
+                if !ids.is_empty() {
+                    calls.push((began.elapsed().as_secs(), ids.concat()));
+                }
+                // The first time, one of them is not hidden again.
+                let failed = if calls.len() == 1 { ids } else { Vec::new() };
+                async { failed.into_iter().filter(|id| id == "b").collect() }
+            }
+        };
+        let keeper = tokio::spawn(keep_hidden(Arc::clone(&held), ended, hide));
+        tokio::time::sleep(Duration::from_secs(200)).await;
+        held.forget(["c"].into_iter());
+        tokio::time::sleep(Duration::from_secs(200)).await;
+        ending.send_replace(true);
+        keeper.await.unwrap();
+        let calls = calls.lock().unwrap().clone();
+        let expected = [(155, "abc"), (160, "b"), (310, "a"), (315, "b")];
+        assert_eq!(calls, expected.map(|(at, ids)| (at, ids.to_owned())));
+    }
 }

@@ -21,9 +21,8 @@ use webhooks_core::timestamp;
 use webhooks_shell::time;
 
 use super::filter::{Filter, Identity};
-use super::held::{ENTRIES, HIDDEN, HIDDEN_SECONDS, Held, change, keep_hidden, named};
+use super::held::{ENTRIES, HIDDEN, HIDDEN_SECONDS, Handle, Held, change, keep_hidden, named};
 use super::stop::Stop;
-use super::verdict::Letter;
 use crate::aws;
 use crate::error::Error;
 
@@ -42,23 +41,23 @@ const MOST_BYTES: usize = 256 * 1024 * 1024;
 const ROUNDS: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 
+/// What is answered to a call that is not known.
+const UNKNOWN_CALL: [&str; 4] = [
+    "UnknownOperationException",
+    "InvalidAction",
+    "UnsupportedOperation",
+    "AWS.SimpleQueueService.UnsupportedOperation",
+];
+
 /// A dead letter that is meant.
 #[derive(Debug)]
 pub(crate) struct Received {
     pub message_id: String,
+    /// When it was sent to the jobs queue.
     pub sent_at: Option<SystemTime>,
     pub identity: Identity,
     /// Exactly as it lies in the queue.
     pub body: String,
-}
-
-impl Received {
-    pub(crate) fn letter(&self) -> Letter<'_> {
-        Letter {
-            message_id: &self.message_id,
-            sent_at: self.sent_at,
-        }
-    }
 }
 
 /// What was in the queue.
@@ -86,26 +85,24 @@ pub(crate) struct Letters {
 }
 
 impl Letters {
-    /// Makes sure that nobody moves messages out of the queue, and keeps hidden what is received
-    /// from now on.
-    pub(crate) async fn open(aws: &SdkConfig, queue_url: &str) -> Result<Self, Error> {
+    /// Keeps hidden what is received from now on.
+    pub(crate) fn open(aws: &SdkConfig, queue_url: &str) -> Self {
         let client = Client::new(aws);
-        refuse_a_running_move(&client, queue_url).await?;
         let held = Arc::new(Held::default());
         let (ending, ended) = watch::channel(false);
-        let keeper = tokio::spawn(keep_hidden(
-            client.clone(),
-            queue_url.to_owned(),
-            Arc::clone(&held),
-            ended,
-        ));
-        Ok(Self {
+        let hiding = (client.clone(), queue_url.to_owned());
+        let hide = move |due: Vec<Handle>| {
+            let (client, queue_url) = hiding.clone();
+            async move { change(&client, &queue_url, &due, HIDDEN_SECONDS).await }
+        };
+        let keeper = tokio::spawn(keep_hidden(Arc::clone(&held), ended, hide));
+        Self {
             client,
             queue_url: queue_url.to_owned(),
             held,
             ending,
             keeper,
-        })
+        }
     }
 
     /// Receives all that is in the queue and sorts it. `progress` is told how many messages there
@@ -215,7 +212,7 @@ impl Letters {
     }
 
     /// The ids of those that were not deleted.
-    async fn delete_once(&self, messages: &[(String, String)]) -> Result<Vec<String>, Error> {
+    async fn delete_once(&self, messages: &[Handle]) -> Result<Vec<String>, Error> {
         let entries = messages.iter().enumerate();
         let entries = entries.filter_map(|(index, (_, receipt_handle))| {
             DeleteMessageBatchRequestEntry::builder()
@@ -276,7 +273,8 @@ fn sort(message: Message, filter: &Filter, found: &mut Found) -> usize {
 }
 
 /// The console's "Start DLQ redrive" moves everything, and would race with this.
-async fn refuse_a_running_move(client: &Client, queue_url: &str) -> Result<(), Error> {
+pub(crate) async fn refuse_a_running_move(aws: &SdkConfig, queue_url: &str) -> Result<(), Error> {
+    let client = Client::new(aws);
     let attributes = client
         .get_queue_attributes()
         .queue_url(queue_url)
@@ -296,15 +294,15 @@ async fn refuse_a_running_move(client: &Client, queue_url: &str) -> Result<(), E
         .await;
     let answer = match answer {
         Ok(answer) => answer,
+        // There is no such call in a local AWS, nor such a task.
         Err(error)
             if error
                 .code()
-                .is_some_and(|code| code.contains("AccessDenied")) =>
+                .is_some_and(|code| UNKNOWN_CALL.contains(&code)) =>
         {
-            return Err(aws::failure("sqs:ListMessageMoveTasks", &error));
+            return Ok(());
         }
-        // There is no such call in a local AWS, nor such a task.
-        Err(_) => return Ok(()),
+        Err(error) => return Err(aws::failure("sqs:ListMessageMoveTasks", &error)),
     };
     for task in answer.results() {
         if matches!(task.status(), Some("RUNNING" | "CANCELLING")) {

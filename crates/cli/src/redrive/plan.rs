@@ -3,21 +3,23 @@
 //! The plan is only a forecast for the preview: everything is read and decided again just before
 //! its turn.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::time::{Duration, SystemTime};
 
 use webhooks_core::timestamp;
 use webhooks_shell::records::{self, Item, text};
 
+use super::counts::Counts;
 use super::filter::{Filter, Identity};
 use super::letters::{Found, Letters, Received};
 use super::stop::Stop;
-use super::store::{DELIVERIES_PER_READ, Parts, Store, known};
-use super::summary::{Left, NothingToDo, Others, Planned, Source};
-use super::verdict::{self, Handling, Letter, Obstacle, Settled};
+use super::store::{DELIVERIES_PER_READ, Parts, known};
+use super::summary::{Left, Others, Planned, Source};
+use super::verdict::{self, Handling, Obstacle, Settled};
 use crate::error::Error;
-use crate::tables::{Period, Tables, about_each};
+use crate::moment::Period;
+use crate::tables::{Tables, about_each};
 
 /// How far the time of an event may lie ahead of its publication: as the publisher's clock.
 const CLOCKS_DIFFER_BY: Duration = Duration::from_hours(24);
@@ -48,7 +50,7 @@ pub(crate) struct Plan {
     /// What is to be sent.
     pub planned: Planned,
     /// Dead letters of what needs nothing more, which are to be deleted, in deliveries.
-    pub copies: NothingToDo,
+    pub copies: Counts<Settled>,
     /// What there is nothing to do for, or nothing that can be done.
     pub left: Left,
     /// What else is in the dead-letter queue.
@@ -56,12 +58,20 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// Whether nothing at all was found.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.dead.is_empty()
+            && self.left == Left::default()
+            && self.others.elsewhere == 0
+            && !self.others.more
+    }
+
     /// Sorts what was received from the dead-letter queue. Gives the webhook ids of all jobs in
     /// it.
     pub(crate) async fn add_letters(
         &mut self,
         letters: &Letters,
-        store: &Store,
+        tables: &Tables,
         filter: &Filter,
         stop: &Stop,
         progress: impl Fn(usize),
@@ -91,16 +101,16 @@ impl Plan {
         while rest.peek().is_some() && !stop.is_asked_for() {
             let chunk: Vec<Dead> = rest.by_ref().take(DELIVERIES_PER_READ).collect();
             let of: Vec<&Identity> = chunk.iter().map(|dead| &dead.identity).collect();
-            let said = store.read(&of, Parts::Records).await?;
+            let said = tables.read(&of, Parts::Records).await?;
             for dead in chunk {
                 let record = said.record(&dead.identity.webhook_id);
                 if !filter.takes_reference(record.and_then(|item| text(item, "reference"))) {
                     self.others.not_meant += dead.letters.len();
                     continue;
                 }
-                let letters: Vec<Letter<'_>> = dead.letters.iter().map(Received::letter).collect();
                 let known = record.and_then(known);
-                let handling = verdict::of_letters(&letters, known.as_ref(), SystemTime::now());
+                let handling =
+                    verdict::of_letters(&dead.letters, known.as_ref(), SystemTime::now());
                 let subscription = said.subscription(&dead.identity);
                 match (handling, verdict::of_subscription(subscription)) {
                     (Handling::Delete(settled), _) => self.copies.add(settled),
@@ -121,14 +131,12 @@ impl Plan {
         &mut self,
         in_queue: &HashSet<String>,
         tables: &Tables,
-        store: &Store,
         filter: &Filter,
         stop: &Stop,
     ) -> Result<(), Error> {
         let mut dead = Vec::new();
         for item in dead_records(tables, filter, stop).await? {
             if let Some(identity) = Identity::of_record(&item)
-                && filter.takes_record(&item)
                 && !in_queue.contains(&identity.webhook_id)
             {
                 self.forecast(&item, identity, &mut dead);
@@ -139,7 +147,7 @@ impl Plan {
         while rest.peek().is_some() && !stop.is_asked_for() {
             let chunk: Vec<Dead> = rest.by_ref().take(DELIVERIES_PER_READ).collect();
             let of: Vec<&Identity> = chunk.iter().map(|dead| &dead.identity).collect();
-            let said = store.read(&of, Parts::Subscriptions).await?;
+            let said = tables.read(&of, Parts::Subscriptions).await?;
             for dead in chunk {
                 match verdict::of_subscription(said.subscription(&dead.identity)) {
                     Ok(_) => {
@@ -160,9 +168,7 @@ impl Plan {
             return left.skipped.add(Obstacle::BodyUnreadable);
         };
         match verdict::of_record(&known, SystemTime::now()) {
-            // Found by its id, and it never was dead.
-            Some(Settled::NotDead | Settled::Delivered | Settled::UnderWay) => {}
-            Some(Settled::OnItsWay) => left.nothing_to_do.add(Settled::OnItsWay),
+            Some(settled) => left.nothing_to_do.add(settled),
             None if item.contains_key("bodyOmitted") => left.skipped.add(Obstacle::BodyOmitted),
             None => dead.push(Dead {
                 identity,
@@ -172,19 +178,28 @@ impl Plan {
     }
 }
 
-/// The records of dead deliveries among which those are that are meant.
+/// The records of the dead deliveries that are meant; of the one that is meant by its id, however
+/// it stands.
 async fn dead_records(tables: &Tables, filter: &Filter, stop: &Stop) -> Result<Vec<Item>, Error> {
+    let is_meant = |filter: &Filter, item: &Item| {
+        !records::has_expired(item, SystemTime::now()) && filter.takes_record(item)
+    };
     if let Some(webhook_id) = &filter.webhook_id {
-        return Ok(tables.delivery(webhook_id).await?.into_iter().collect());
+        let item = tables.delivery(webhook_id).await?;
+        return Ok(item
+            .filter(|item| is_meant(filter, item))
+            .into_iter()
+            .collect());
     }
     // Who has no subscription left can not be sent anything, so those in the table are all.
     let subscribers = match &filter.subscriber_id {
-        Some(subscriber_id) => vec![subscriber_id.to_string()],
-        None => tables.subscribers().await?.into_iter().collect(),
+        Some(subscriber_id) => BTreeSet::from([subscriber_id.clone()]),
+        None => tables.subscribers().await?,
     };
     let period = Period {
         // Nothing dies before it happens.
         since: filter
+            .period
             .since
             .and_then(|since| since.checked_sub(CLOCKS_DIFFER_BY)),
         until: None,
@@ -194,8 +209,7 @@ async fn dead_records(tables: &Tables, filter: &Filter, stop: &Stop) -> Result<V
         async move {
             let mut dead = Vec::new();
             let each = |item: &Item| {
-                let is_there = !records::has_expired(item, SystemTime::now());
-                if is_there && text(item, "state") == Some("dead") && filter.takes_record(item) {
+                if text(item, "state") == Some("dead") && is_meant(&filter, item) {
                     let mut item = item.clone();
                     // It is not asked, and long.
                     item.remove("history");

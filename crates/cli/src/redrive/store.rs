@@ -3,8 +3,6 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, SystemTime};
 
-use aws_config::SdkConfig;
-use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
 use webhooks_core::identity::SubscriberId;
@@ -16,6 +14,7 @@ use super::filter::Identity;
 use super::verdict::{Known, Mark};
 use crate::aws;
 use crate::error::Error;
+use crate::tables::Tables;
 
 /// `BatchGetItem` takes a hundred keys, and each delivery may ask for two.
 pub(crate) const DELIVERIES_PER_READ: usize = 50;
@@ -76,23 +75,7 @@ pub(crate) enum Parts {
     Payloads,
 }
 
-/// The subscriptions and the deliveries.
-#[derive(Clone)]
-pub(crate) struct Store {
-    client: Client,
-    subscriptions: String,
-    deliveries: String,
-}
-
-impl Store {
-    pub(crate) fn new(aws: &SdkConfig, subscriptions: &str, deliveries: &str) -> Self {
-        Self {
-            client: Client::new(aws),
-            subscriptions: subscriptions.to_owned(),
-            deliveries: deliveries.to_owned(),
-        }
-    }
-
+impl Tables {
     /// Reads what is known of at most [`DELIVERIES_PER_READ`] deliveries, as it is now.
     pub(crate) async fn read(&self, of: &[&Identity], parts: Parts) -> Result<Said, Error> {
         let mut said = Said::default();

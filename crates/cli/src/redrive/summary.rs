@@ -5,6 +5,7 @@ use std::fmt::{self, Display, Formatter};
 
 use serde::{Serialize, Serializer};
 
+use super::counts::{Counts, Kind};
 use super::filter::Identity;
 use super::held::HIDDEN_SECONDS;
 use super::verdict::{Obstacle, Settled};
@@ -13,36 +14,21 @@ use crate::grid::Grid;
 use crate::output::{Report, safe};
 
 /// Where a dead delivery is taken from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 pub(crate) enum Source {
+    #[serde(rename = "deadLetters")]
     Letter,
+    #[serde(rename = "records")]
     Record,
 }
 
-/// Deliveries by where they are taken from.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Sources {
-    pub dead_letters: usize,
-    pub records: usize,
-}
-
-impl Sources {
-    pub(crate) fn add(&mut self, source: Source) {
-        match source {
-            Source::Letter => self.dead_letters += 1,
-            Source::Record => self.records += 1,
-        }
-    }
-
-    pub(crate) fn total(self) -> usize {
-        self.dead_letters + self.records
-    }
+impl Kind for Source {
+    const ALL: &'static [Self] = &[Self::Letter, Self::Record];
 }
 
 /// What is, or was, to be sent, by subscription.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Planned(BTreeMap<(String, String), Sources>);
+pub(crate) struct Planned(BTreeMap<(String, String), Counts<Source>>);
 
 impl Planned {
     pub(crate) fn add(&mut self, delivery: &Identity, source: Source) {
@@ -53,13 +39,12 @@ impl Planned {
         self.0.entry(key).or_default().add(source);
     }
 
-    pub(crate) fn sum(&self) -> Sources {
-        self.0
-            .values()
-            .fold(Sources::default(), |sum, line| Sources {
-                dead_letters: sum.dead_letters + line.dead_letters,
-                records: sum.records + line.records,
-            })
+    pub(crate) fn sum(&self) -> Counts<Source> {
+        let mut sum = Counts::default();
+        for sources in self.0.values() {
+            sum.add_all(sources);
+        }
+        sum
     }
 }
 
@@ -71,7 +56,7 @@ impl Serialize for Planned {
             subscriber_id: &'a str,
             event_type: &'a str,
             #[serde(flatten)]
-            sources: Sources,
+            sources: &'a Counts<Source>,
         }
         serializer.collect_seq(
             self.0
@@ -79,119 +64,20 @@ impl Serialize for Planned {
                 .map(|((subscriber_id, event_type), sources)| Line {
                     subscriber_id,
                     event_type,
-                    sources: *sources,
+                    sources,
                 }),
         )
     }
 }
 
-/// Deliveries that need nothing more; their dead letters are only deleted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct NothingToDo {
-    pub delivered: usize,
-    pub under_way: usize,
-    pub on_its_way: usize,
-    pub not_dead: usize,
-}
-
-impl NothingToDo {
-    pub(crate) fn add(&mut self, settled: Settled) {
-        *match settled {
-            Settled::Delivered => &mut self.delivered,
-            Settled::UnderWay => &mut self.under_way,
-            Settled::OnItsWay => &mut self.on_its_way,
-            Settled::NotDead => &mut self.not_dead,
-        } += 1;
-    }
-
-    pub(crate) fn plus(&self, other: &Self) -> Self {
-        Self {
-            delivered: self.delivered + other.delivered,
-            under_way: self.under_way + other.under_way,
-            on_its_way: self.on_its_way + other.on_its_way,
-            not_dead: self.not_dead + other.not_dead,
-        }
-    }
-
-    pub(crate) fn total(&self) -> usize {
-        self.lines().iter().map(|(count, _)| count).sum()
-    }
-
-    fn lines(&self) -> [(usize, &'static str); 4] {
-        [
-            (self.delivered, "Delivered meanwhile, nothing to do"),
-            (self.under_way, "Being retried already, nothing to do"),
-            (self.on_its_way, "Just redriven, nothing to do"),
-            (self.not_dead, "Not dead any more, nothing to do"),
-        ]
-    }
-}
-
-/// Deliveries that can not be redriven.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Skipped {
-    pub not_subscribed: usize,
-    pub switched_off: usize,
-    pub broken_subscription: usize,
-    pub body_omitted: usize,
-    pub body_unreadable: usize,
-    pub too_large: usize,
-}
-
-impl Skipped {
-    pub(crate) fn add(&mut self, obstacle: Obstacle) {
-        *match obstacle {
-            Obstacle::NotSubscribed => &mut self.not_subscribed,
-            Obstacle::SwitchedOff => &mut self.switched_off,
-            Obstacle::BrokenSubscription => &mut self.broken_subscription,
-            Obstacle::BodyOmitted => &mut self.body_omitted,
-            Obstacle::BodyUnreadable => &mut self.body_unreadable,
-            Obstacle::TooLarge => &mut self.too_large,
-        } += 1;
-    }
-
-    fn lines(&self) -> [(usize, &'static str); 6] {
-        [
-            (
-                self.not_subscribed,
-                "Not redriven, nobody is subscribed any more",
-            ),
-            (
-                self.switched_off,
-                "Not redriven, the subscription is switched off",
-            ),
-            (
-                self.broken_subscription,
-                "Not redriven, the row in the subscriptions table is broken",
-            ),
-            (
-                self.body_omitted,
-                "Not redriven, only the dead-letter queue had the payload: it was too large for the record",
-            ),
-            (
-                self.body_unreadable,
-                "Not redriven, the record has no payload that can be read",
-            ),
-            (
-                self.too_large,
-                "Not redriven, the job would be larger than SQS takes",
-            ),
-        ]
-    }
-
-    fn total(&self) -> usize {
-        self.lines().iter().map(|(count, _)| count).sum()
-    }
-}
-
 /// How many deliveries were left with what reason. Of a dry run, how many would be.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Left {
-    pub nothing_to_do: NothingToDo,
-    pub skipped: Skipped,
+    /// They need nothing more; their dead letters are only deleted.
+    pub nothing_to_do: Counts<Settled>,
+    /// They can not be redriven.
+    pub skipped: Counts<Obstacle>,
 }
 
 /// What there was in the dead-letter queue beside what is meant, in messages.
@@ -218,9 +104,9 @@ pub struct Summary {
     pub(crate) declined: bool,
     /// Why it ended early.
     pub(crate) error: Option<String>,
-    pub(crate) planned: Sources,
+    pub(crate) planned: Counts<Source>,
     pub(crate) planned_by_subscription: Planned,
-    pub(crate) redriven: Sources,
+    pub(crate) redriven: Counts<Source>,
     #[serde(flatten)]
     pub(crate) left: Left,
     /// What SQS did not take, in deliveries.
@@ -244,7 +130,8 @@ impl Report for Summary {
             + self.refused
             + self.not_reached
             + self.undeleted
-            + self.unmarked;
+            + self.unmarked
+            + usize::from(self.dead_letter_queue.more);
         if self.interrupted {
             Exit::Interrupted
         } else if self.error.is_some() || self.declined || (!self.dry_run && incomplete > 0) {
@@ -264,7 +151,7 @@ impl Display for Summary {
         let redriven = self.redriven.total();
         write!(f, "Redriven: {}", deliveries(redriven))?;
         if redriven > 0 {
-            write!(f, " ({})", from(self.redriven))?;
+            write!(f, " ({})", from(&self.redriven))?;
         }
         f.write_str(".")?;
         for line in self.remainder() {
@@ -304,8 +191,10 @@ impl Summary {
             return "Nothing to redrive.".into();
         }
         let mut grid = Grid::new(&["subscriber", "event type", "dead letters", "records"]);
-        let counts =
-            |sources: &Sources| [sources.dead_letters, sources.records].map(|n| n.to_string());
+        let counts = |sources: &Counts<Source>| {
+            let counts: Vec<_> = sources.each().map(|(_, count)| count.to_string()).collect();
+            counts
+        };
         for ((subscriber_id, event_type), sources) in lines {
             let names = [subscriber_id.clone(), event_type.clone()];
             grid.push(names.into_iter().chain(counts(sources)));
@@ -346,14 +235,13 @@ impl Summary {
                 "Messages of the dead-letter queue in other hands (another redrive, or one that was killed, or the SQS console), about",
             ),
         ];
+        let lines = lines.map(|(count, what)| (safe(what), count));
         let settled = self.left.nothing_to_do.lines();
-        let skipped = self.left.skipped.lines();
         settled
-            .into_iter()
-            .chain(skipped)
+            .chain(self.left.skipped.lines())
             .chain(lines)
-            .filter(|(count, _)| *count > 0)
-            .map(|(count, what)| format!("{}: {count}", safe(what)))
+            .filter(|(_, count)| *count > 0)
+            .map(|(what, count)| format!("{what}: {count}"))
             .collect()
     }
 }
@@ -367,29 +255,32 @@ pub(crate) fn deliveries(count: usize) -> String {
     }
 }
 
-fn from(sources: Sources) -> String {
+fn from(sources: &Counts<Source>) -> String {
     format!(
         "{} from the dead-letter queue, {} from records",
-        sources.dead_letters, sources.records
+        sources.of(Source::Letter),
+        sources.of(Source::Record)
     )
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
     fn what_was_done_and_what_was_not_is_told_in_lines() {
         let mut summary = Summary {
-            redriven: Sources {
-                dead_letters: 11,
-                records: 1,
-            },
             refused: 1,
             refusal: Some("InvalidMessageContents: \u{1b}[2J".into()),
             undeleted: 2,
             ..Summary::default()
         };
+        for _ in 0..11 {
+            summary.redriven.add(Source::Letter);
+        }
+        summary.redriven.add(Source::Record);
         summary.left.nothing_to_do.add(Settled::Delivered);
         summary.left.skipped.add(Obstacle::SwitchedOff);
         summary.dead_letter_queue.not_jobs = 3;
@@ -409,6 +300,24 @@ Run it again to go on: what was redriven is not sent twice."
     }
 
     #[test]
+    fn as_data_every_kind_has_its_field() {
+        let mut summary = Summary::default();
+        summary.left.skipped.add(Obstacle::TooLarge);
+        let data = serde_json::to_value(&summary).unwrap();
+        assert_eq!(
+            (&data["redriven"], &data["nothingToDo"], &data["skipped"]),
+            (
+                &json!({"deadLetters": 0, "records": 0}),
+                &json!({"delivered": 0, "underWay": 0, "onItsWay": 0, "notDead": 0}),
+                &json!({
+                    "notSubscribed": 0, "switchedOff": 0, "brokenSubscription": 0,
+                    "bodyOmitted": 0, "bodyUnreadable": 0, "tooLarge": 1,
+                })
+            )
+        );
+    }
+
+    #[test]
     fn only_what_was_wanted_and_not_done_fails() {
         let exit = |change: fn(&mut Summary)| {
             let mut summary = Summary::default();
@@ -417,8 +326,11 @@ Run it again to go on: what was redriven is not sent twice."
         };
         assert_eq!(exit(|_| {}), Exit::Done);
         assert_eq!(exit(|s| s.dead_letter_queue.not_jobs = 1), Exit::Done);
-        assert_eq!(exit(|s| s.left.nothing_to_do.delivered = 1), Exit::Done);
-        assert_eq!(exit(|s| s.left.skipped.not_subscribed = 1), Exit::Failed);
+        let delivered = |s: &mut Summary| s.left.nothing_to_do.add(Settled::Delivered);
+        assert_eq!(exit(delivered), Exit::Done);
+        let not_subscribed = |s: &mut Summary| s.left.skipped.add(Obstacle::NotSubscribed);
+        assert_eq!(exit(not_subscribed), Exit::Failed);
+        assert_eq!(exit(|s| s.dead_letter_queue.more = true), Exit::Failed);
         assert_eq!(exit(|s| s.not_reached = 1), Exit::Failed);
         assert_eq!(exit(|s| s.unmarked = 1), Exit::Failed);
         assert_eq!(exit(|s| s.declined = true), Exit::Failed);
@@ -426,7 +338,8 @@ Run it again to go on: what was redriven is not sent twice."
         assert_eq!(exit(|s| s.interrupted = true), Exit::Interrupted);
         let dry_run = |s: &mut Summary| {
             s.dry_run = true;
-            s.left.skipped.not_subscribed = 1;
+            s.left.skipped.add(Obstacle::NotSubscribed);
+            s.dead_letter_queue.more = true;
         };
         assert_eq!(exit(dry_run), Exit::Done);
     }

@@ -4,11 +4,16 @@
 //! found says little by itself: a dead letter may be the copy of a delivery that was redriven, or
 //! even delivered, since. The delivery's record tells, as it is just before the letter's turn.
 
+use std::fmt::{self, Display, Formatter};
 use std::time::SystemTime;
 
+use serde::Serialize;
 use webhooks_core::record::{Record, State};
 use webhooks_core::subscription::{RowError, Subscription};
 use webhooks_core::turn::OVERDUE_AFTER;
+
+use super::counts::Kind;
+use super::letters::Received;
 
 /// A delivery's record with the mark of its last redrive.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,16 +31,9 @@ pub(crate) struct Mark {
     pub message_id: Option<String>,
 }
 
-/// A message in the dead-letter queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Letter<'a> {
-    pub message_id: &'a str,
-    /// When it was sent to the jobs queue.
-    pub sent_at: Option<SystemTime>,
-}
-
 /// Why nothing needs to be sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) enum Settled {
     /// The receiver has it.
     Delivered,
@@ -48,7 +46,8 @@ pub(crate) enum Settled {
 }
 
 /// Why something can not be sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) enum Obstacle {
     /// There is no subscription any more.
     NotSubscribed,
@@ -64,6 +63,53 @@ pub(crate) enum Obstacle {
     TooLarge,
 }
 
+impl Kind for Settled {
+    const ALL: &'static [Self] = &[
+        Self::Delivered,
+        Self::UnderWay,
+        Self::OnItsWay,
+        Self::NotDead,
+    ];
+}
+
+impl Display for Settled {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Delivered => "Delivered meanwhile, nothing to do",
+            Self::UnderWay => "Being retried already, nothing to do",
+            Self::OnItsWay => "Just redriven, nothing to do",
+            Self::NotDead => "Not dead any more, nothing to do",
+        })
+    }
+}
+
+impl Kind for Obstacle {
+    const ALL: &'static [Self] = &[
+        Self::NotSubscribed,
+        Self::SwitchedOff,
+        Self::BrokenSubscription,
+        Self::BodyOmitted,
+        Self::BodyUnreadable,
+        Self::TooLarge,
+    ];
+}
+
+impl Display for Obstacle {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str("Not redriven, ")?;
+        f.write_str(match self {
+            Self::NotSubscribed => "nobody is subscribed any more",
+            Self::SwitchedOff => "the subscription is switched off",
+            Self::BrokenSubscription => "the row in the subscriptions table is broken",
+            Self::BodyOmitted => {
+                "only the dead-letter queue had the payload: it was too large for the record"
+            }
+            Self::BodyUnreadable => "the record has no payload that can be read",
+            Self::TooLarge => "the job would be larger than SQS takes",
+        })
+    }
+}
+
 /// What becomes of the dead letters of one delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Handling {
@@ -74,13 +120,9 @@ pub(crate) enum Handling {
 }
 
 /// Decides about the dead letters of one delivery.
-pub(crate) fn of_letters(
-    letters: &[Letter<'_>],
-    known: Option<&Known>,
-    now: SystemTime,
-) -> Handling {
+pub(crate) fn of_letters(letters: &[Received], known: Option<&Known>, now: SystemTime) -> Handling {
     let mut settled = None;
-    let mut newest: Option<(usize, &Letter<'_>)> = None;
+    let mut newest: Option<(usize, &Received)> = None;
     for (index, letter) in letters.iter().enumerate() {
         match known.and_then(|known| settles(known, letter, now)) {
             Some(reason) => settled = Some(reason),
@@ -98,16 +140,16 @@ pub(crate) fn of_letters(
 }
 
 /// Why a dead letter is only the copy of a delivery that goes on, or went on, without it.
-fn settles(known: &Known, letter: &Letter<'_>, now: SystemTime) -> Option<Settled> {
+fn settles(known: &Known, letter: &Received, now: SystemTime) -> Option<Settled> {
     match known.record.state {
         State::Delivered => Some(Settled::Delivered),
         State::Retrying => {
-            let another = known.record.message_id.as_deref() != Some(letter.message_id);
+            let another = known.record.message_id.as_deref() != Some(letter.message_id.as_str());
             (another && !is_overdue(&known.record, now)).then_some(Settled::UnderWay)
         }
         State::Dead => known
             .on_its_way(now)
-            .filter(|mark| mark.message_id.as_deref() != Some(letter.message_id))
+            .filter(|mark| mark.message_id.as_deref() != Some(letter.message_id.as_str()))
             .map(|_| Settled::OnItsWay),
         // The receiver does not have it. Whoever is subscribed now is owed it.
         State::Gone | State::Dropped => None,
@@ -165,6 +207,7 @@ mod tests {
 
     use webhooks_core::identity::SubscriberId;
 
+    use super::super::filter::Identity;
     use super::*;
 
     /// 2026-11-30T12:00:00Z
@@ -204,11 +247,23 @@ mod tests {
         }
     }
 
-    fn letter(message_id: &str) -> Letter<'_> {
-        Letter {
-            message_id,
-            sent_at: Some(ago(600)),
+    fn sent(message_id: &str, minutes_ago: Option<u64>) -> Received {
+        Received {
+            message_id: message_id.into(),
+            sent_at: minutes_ago.map(ago),
+            identity: Identity {
+                webhook_id: "msg_e1_kasse-nord".into(),
+                event_id: "e1".into(),
+                event_type: "OrderPaid".into(),
+                subscriber_id: SubscriberId::parse("kasse-nord").unwrap(),
+                occurred_at: "2026-11-30T01:00:00Z".into(),
+            },
+            body: String::new(),
         }
+    }
+
+    fn letter(message_id: &str) -> Received {
+        sent(message_id, Some(600))
     }
 
     fn handling(known: &Known, message_id: &str) -> Handling {
@@ -330,10 +385,6 @@ mod tests {
 
     #[test]
     fn of_several_letters_the_newest_is_sent_and_only_one() {
-        let sent = |message_id, minutes: Option<u64>| Letter {
-            message_id,
-            sent_at: minutes.map(ago),
-        };
         let dead = known(State::Dead);
         for (letters, newest) in [
             ([sent("m1", Some(600)), sent("m2", Some(90))], 1),

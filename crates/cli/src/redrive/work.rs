@@ -9,21 +9,22 @@ use webhooks_shell::records::{self, Item, text};
 
 use super::filter::Identity;
 use super::jobs::{Jobs, Sent};
-use super::letters::{Letters, Received};
+use super::letters::Letters;
 use super::plan::Dead;
 use super::stop::Stop;
-use super::store::{Parts, Said, Store, known};
+use super::store::{Parts, Said, known};
 use super::summary::{Source, Summary};
-use super::verdict::{self, Handling, Letter, Mark};
+use super::verdict::{self, Handling, Mark};
 use super::{progress_bar, rebuild};
 use crate::error::Error;
+use crate::tables::Tables;
 
 /// What SQS takes in a batch.
 const PER_BATCH: usize = 10;
 
 /// Everything that the work needs.
 pub(crate) struct Worker<'a> {
-    pub store: Store,
+    pub tables: Tables,
     pub jobs: Jobs,
     /// `None` if the dead-letter queue is left alone.
     pub letters: Option<&'a Letters>,
@@ -107,7 +108,7 @@ impl Worker<'_> {
         } else {
             Parts::Records
         };
-        let said = match self.store.read(&of, parts).await {
+        let said = match self.tables.read(&of, parts).await {
             Ok(said) => said,
             Err(error) => {
                 summary.not_reached += batch.len();
@@ -152,9 +153,11 @@ impl Worker<'_> {
             deleted.extend(ready.letters);
             if let Some(record) = ready.record {
                 let mark = mark(&record, message_id, now);
-                let store = self.store.clone();
+                let tables = self.tables.clone();
                 marking.spawn(async move {
-                    store.mark(&ready.identity.webhook_id, &record, &mark).await
+                    tables
+                        .mark(&ready.identity.webhook_id, &record, &mark)
+                        .await
                 });
             }
         }
@@ -195,8 +198,7 @@ fn prepare_letter(
 ) {
     let record = said.record(&dead.identity.webhook_id);
     let known = record.and_then(known);
-    let letters: Vec<Letter<'_>> = dead.letters.iter().map(Received::letter).collect();
-    let handling = verdict::of_letters(&letters, known.as_ref(), now);
+    let handling = verdict::of_letters(&dead.letters, known.as_ref(), now);
     let ids = dead.letters.iter().map(|letter| letter.message_id.clone());
     let place = match handling {
         Handling::Delete(settled) => {

@@ -1,5 +1,7 @@
 //! What is counted, and what people read.
 
+use std::time::Duration;
+
 use webhooks_core::timestamp;
 
 use super::*;
@@ -154,6 +156,16 @@ fn the_table_has_a_line_for_each_partner_and_warnings_below() {
         all_recorded: true,
         partners,
     };
+    let some = Stats {
+        all_recorded: false,
+        ..stats(vec![busy.clone()])
+    };
+    assert!(
+        some.to_string().contains(
+            "\n\nWarning: kasse-nord: the last ten attempts of those recorded all failed, "
+        ),
+        "{some}"
+    );
     assert_eq!(
         stats(vec![busy, quiet]).to_string(),
         "\

@@ -181,6 +181,43 @@ async fn each_option_keeps_what_it_does_not_mean_where_it_is() {
 }
 
 #[tokio::test]
+async fn one_that_is_not_there_is_not_found() {
+    for from in ["dlq", "records", "both"] {
+        let stage = stage(&["kasse-nord"]).await;
+        die(&stage, &job(1, "kasse-nord"), "m1");
+
+        let ran = redrive(&stage, &["--webhook-id", "msg_unknown", "--from", from]).await;
+
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(3), ""), "{ran:?}");
+        assert_eq!(
+            ran.stderr,
+            "webhooks: no dead delivery msg_unknown that the options mean; how it stands says \
+             `webhooks log msg_unknown`\n"
+        );
+        assert_eq!(visible(&stage), ["m1"], "{from}");
+    }
+}
+
+#[tokio::test]
+async fn one_that_is_meant_by_its_id_and_not_dead_is_told() {
+    for (state, reason) in [
+        ("delivered", "delivered"),
+        ("retrying", "underWay"),
+        ("gone", "notDead"),
+    ] {
+        let stage = stage(&["kasse-nord"]).await;
+        let job = job(1, "kasse-nord");
+        put_dead_record(&stage, &job, "m1", &json!({"state": {"S": state}}));
+
+        let ran = redrive(&stage, &["--webhook-id", &job.webhook_id()]).await;
+
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert_eq!(ran.json()["nothingToDo"][reason], 1, "{ran:?}");
+        assert_eq!(changes(&stage), NONE);
+    }
+}
+
+#[tokio::test]
 async fn what_is_no_job_stays_in_the_queue_and_is_counted() {
     let stage = stage(&["kasse-nord"]).await;
     for (number, text) in ["hello", "{}", r#"{"Event":"s3:TestEvent"}"#]

@@ -119,22 +119,38 @@ async fn a_move_of_the_console_that_runs_is_waited_for_by_the_operator() {
     };
     stage.aws.always("ListMessageMoveTasks", task("RUNNING"));
 
-    let ran = redrive(&stage, &[]).await;
+    for arguments in [&[][..], &["--from", "records"]] {
+        let ran = redrive(&stage, arguments).await;
 
-    assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert_eq!(ran.stdout, "");
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert_eq!(ran.stdout, "");
+        assert!(
+            ran.stderr
+                .contains("StartMessageMoveTask) is running, with 7 messages moved"),
+            "{}",
+            ran.stderr
+        );
+    }
+    assert_eq!(stage.aws.calls("ReceiveMessage").len(), 0);
+    assert_eq!(changes(&stage), NONE);
+
+    // Nor is anything done if it is not known whether there is one.
+    let refused = Reply::error(400, "InvalidAddress");
+    stage.aws.always("ListMessageMoveTasks", refused);
+    let ran = redrive(&stage, &[]).await;
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""));
     assert!(
         ran.stderr
-            .contains("StartMessageMoveTask) is running, with 7 messages moved"),
+            .starts_with("webhooks: sqs:ListMessageMoveTasks failed: InvalidAddress"),
         "{}",
         ran.stderr
     );
-    assert_eq!(stage.aws.calls("ReceiveMessage").len(), 0);
 
     // One that has ended is none, nor is there one where AWS does not know the call.
     for reply in [
         task("COMPLETED"),
         Reply::error(400, "UnknownOperationException"),
+        Reply::error(400, "InvalidAction"),
     ] {
         stage.aws.always("ListMessageMoveTasks", reply);
         let ran = redrive(&stage, &["--dry-run"]).await;
@@ -245,7 +261,10 @@ async fn options_that_can_not_be_meant_are_refused_before_any_call() {
         &["--since", "1h", "--until", "2h"][..],
         &["--since", "yesterday"],
         &["--rate", "0"],
+        &["--since", "1h", "--until", "1h"],
         &["--subscriber", "kasse nord"],
+        &["--event-type", ""],
+        &["--reference", ""],
         &["--webhook-id", "msg.1"],
         &["--from", "queue"],
     ] {
