@@ -111,6 +111,65 @@ Next attempt, number 4, at 2026-11-30T12:09:00.000Z (in 9 min)."
     );
 }
 
+/// The example of the docs, which the text there is compared with.
+fn the_one_that_died() -> Delivery {
+    // The end of each attempt of `standard`, and the delay after it.
+    let attempts = [
+        ("2026-11-29T22:30:01.042Z", Some(503), 41, 51),
+        ("2026-11-29T22:31:02.312Z", None, 10_001, 137),
+        ("2026-11-29T22:33:19.655Z", Some(502), 38, 402),
+        ("2026-11-29T22:40:01.911Z", Some(503), 44, 1187),
+        ("2026-11-29T22:59:49.263Z", Some(503), 40, 3604),
+        ("2026-11-29T23:59:53.590Z", Some(503), 39, 10_933),
+        ("2026-11-30T03:02:06.934Z", Some(503), 42, 16_213),
+        ("2026-11-30T07:32:20.201Z", Some(503), 39, 0),
+    ];
+    let history: Vec<Entry> = (1..)
+        .zip(attempts)
+        .map(|(n, (time, status, ms, delay))| Entry {
+            n,
+            at: at(time),
+            outcome: if delay > 0 { "retry" } else { "dead" }.into(),
+            status,
+            ms: Some(ms),
+            error: status
+                .is_none()
+                .then(|| "timeout: no answer within 10000 ms".into()),
+            next_at: (delay > 0).then(|| at(time) + Duration::from_secs(delay)),
+        })
+        .collect();
+    let died = "2026-11-30T07:32:20.201Z";
+    let dead = delivery(
+        "dead",
+        &[
+            ("occurredAt", "2026-11-29T22:30:00Z"),
+            ("updatedAt", died),
+            ("deadReason", "attempts"),
+        ],
+        &history,
+    );
+    Delivery {
+        attempts: 8,
+        expires_at: Time::new(at("2026-12-30T07:32:20Z")),
+        ..dead
+    }
+}
+
+#[test]
+fn the_example_of_the_docs_is_what_is_printed() {
+    let list = List {
+        deliveries: vec![the_one_that_died()],
+        more: false,
+        is_search: true,
+    };
+    let example = format!(
+        "```\n$ webhooks log --reference 12345\n{list}\n\n$ webhooks log msg_e1_kasse-nord\n{}\n```\n",
+        story(the_one_that_died())
+    );
+    let docs = include_str!("../../../../docs/webhooks-command.md");
+    assert!(docs.contains(&example), "{example}");
+}
+
 #[test]
 fn a_redriven_delivery_shows_its_runs() {
     let history = [
