@@ -19,6 +19,7 @@ use tokio::process::Command;
 use tokio::sync::Mutex;
 
 mod aws;
+mod command;
 mod environments;
 mod log;
 mod partner;

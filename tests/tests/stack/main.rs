@@ -8,6 +8,7 @@
 //! | [`signatures`] | what partners verify, with the official libraries |
 //! | [`policies`] | what each retry policy promises, and when |
 //! | [`redrive`] | how a dead delivery gets a new life |
+//! | [`operators`] | what the `webhooks` command tells, and sends again |
 //! | [`notices`] | what operators are told by the service itself |
 //! | [`batches`] | one record that harms no other, and a crash that loses nothing |
 //! | [`outages`] | AWS that fails for a while |
@@ -28,6 +29,7 @@ mod batches;
 mod endings;
 mod fan_out;
 mod notices;
+mod operators;
 mod outages;
 mod policies;
 mod redrive;
