@@ -93,6 +93,8 @@ unit: ## Every test that needs no local stack
 # one package and compile them anew.
 .PHONY: e2e
 e2e: build ## End-to-end tests on the deployed template
+	@# Operators' command, which the tests run as well.
+	cargo build --workspace --locked --bin webhooks
 	RUST_TEST_THREADS=32 cargo test --workspace --locked --test stack
 
 .PHONY: measure
