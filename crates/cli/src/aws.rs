@@ -13,7 +13,7 @@ use aws_smithy_http_client::proxy::ProxyConfig;
 use aws_smithy_http_client::tls::Provider;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_smithy_http_client::{Builder, Connector};
-use webhooks_shell::aws::describe;
+use webhooks_shell::aws::{causes, describe};
 
 use crate::args::Global;
 use crate::error::Error;
@@ -131,16 +131,4 @@ fn credentials_error<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Cred
         next = error.source();
     }
     None
-}
-
-/// An error and what caused it, on one line.
-fn causes(error: &dyn StdError) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }

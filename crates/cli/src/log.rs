@@ -128,8 +128,7 @@ pub async fn run(arguments: &Arguments, context: &Context) -> Result<Log, Error>
         let mut odd = Vec::new();
         let item = tables.delivery(webhook_id).await?;
         let delivery = item
-            .and_then(|item| Delivery::read(&item, &mut odd))
-            .filter(|delivery| !delivery.is_expired(now))
+            .and_then(|item| Delivery::read(&item, now, &mut odd))
             .ok_or_else(|| Error::NotFound(unknown(webhook_id, &stack)))?;
         output::notes(&odd);
         let outlook = outlook::of(&delivery, now);
@@ -169,7 +168,6 @@ impl Filter {
             None => self.period == Period::default(),
         };
         in_period
-            && !delivery.is_expired(self.now)
             && is(arguments.reference.as_ref(), delivery.reference.as_ref())
             && is(arguments.event.as_ref(), delivery.event_id.as_ref())
             && is(arguments.event_type.as_ref(), delivery.event_type.as_ref())
@@ -238,7 +236,7 @@ async fn of_subscriber(
     tables
         .of_subscriber(subscriber, filter.period, |item| {
             let mut said = Vec::new();
-            if let Some(delivery) = Delivery::read(item, &mut said)
+            if let Some(delivery) = Delivery::read(item, filter.now, &mut said)
                 && filter.takes(&delivery)
             {
                 found.push(delivery);
@@ -266,7 +264,7 @@ async fn of_event(
         .delivery(&identity::webhook_id(event, subscriber))
         .await?;
     let delivery = item
-        .and_then(|item| Delivery::read(&item, &mut odd))
+        .and_then(|item| Delivery::read(&item, filter.now, &mut odd))
         .filter(|delivery| filter.takes(delivery));
     Ok((delivery.into_iter().collect(), odd))
 }

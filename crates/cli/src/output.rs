@@ -1,7 +1,7 @@
 //! What is printed: one report on standard output, as text or as JSON, and everything else on
 //! standard error.
 
-use std::fmt::{Display, Write as _};
+use std::fmt::Display;
 use std::io::{self, ErrorKind, Write as _};
 
 use serde::Serialize;
@@ -63,40 +63,36 @@ pub fn notes(odd: &[String]) {
 /// beside it: much of what is shown comes from partners. Line breaks stay.
 #[must_use]
 pub fn safe_lines(text: &str) -> String {
-    escaped(text, |c| c == '\n')
+    escaped(text, |c| c == '\n', in_text)
 }
 
 /// The same on one line.
 #[must_use]
 pub fn safe(text: &str) -> String {
-    escaped(text, |_| false)
+    escaped(text, |_| false, in_text)
 }
 
 /// JSON with the same meaning and nothing that a terminal would obey. Outside its texts it has none
 /// of these characters, and within them each can be written as an escape.
 fn safe_json(json: &str) -> String {
-    let mut safe = String::with_capacity(json.len());
-    for c in json.chars() {
-        if c == '\n' || !(c.is_control() || is_invisible(c)) {
-            safe.push(c);
-        } else {
-            for unit in c.encode_utf16(&mut [0; 2]) {
-                // Writing to a string does not fail.
-                let _ = write!(safe, "\\u{unit:04x}");
-            }
-        }
-    }
-    safe
+    let in_json = |c: char| {
+        let units = c.encode_utf16(&mut [0; 2]).to_vec().into_iter();
+        units.map(|unit| format!("\\u{unit:04x}")).collect()
+    };
+    escaped(json, |c| c == '\n', in_json)
 }
 
-fn escaped(text: &str, stays: impl Fn(char) -> bool) -> String {
+fn in_text(c: char) -> String {
+    c.escape_default().to_string()
+}
+
+fn escaped(text: &str, stays: impl Fn(char) -> bool, escape: impl Fn(char) -> String) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         if stays(c) || !(c.is_control() || is_invisible(c)) {
             safe.push(c);
         } else {
-            // Writing to a string does not fail.
-            let _ = write!(safe, "{}", c.escape_default());
+            safe.push_str(&escape(c));
         }
     }
     safe

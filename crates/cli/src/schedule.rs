@@ -48,7 +48,7 @@ pub struct Contract {
     /// How long an attempt may take.
     pub timeout_seconds: u64,
     /// How chance changes the delays.
-    pub jitter: &'static str,
+    pub jitter: Chance,
     /// The factor on the delays, if it is not 1: a stack for demos and tests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_scale: Option<f64>,
@@ -99,11 +99,37 @@ pub struct Range {
 pub struct Answer {
     /// Statuses, or the lack of one.
     pub answer: String,
-    /// `delivered`, `disabled`, `retried` or `dead`.
-    pub leads_to: &'static str,
+    /// What it leads to.
+    pub leads_to: End,
     /// After how many attempts of a delivery with such an answer it is dead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempts_at_most: Option<u32>,
+}
+
+/// How much of a delay is random.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Chance {
+    /// Half of it.
+    Half,
+    /// All of it.
+    All,
+    /// A little.
+    Small,
+}
+
+/// What an answer leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum End {
+    /// The receiver has it.
+    Delivered,
+    /// The subscription is switched off.
+    Disabled,
+    /// There is another attempt.
+    Retried,
+    /// It is given up.
+    Dead,
 }
 
 /// Makes the contract of the policy that was asked for.
@@ -149,9 +175,9 @@ impl Contract {
             horizon_is_reached: policy.horizon.is_some() && latest + next > horizon,
             timeout_seconds: policy.timeout.as_secs(),
             jitter: match policy.jitter {
-                Jitter::Equal => "half",
-                Jitter::Full => "all",
-                Jitter::Around(_) => "small",
+                Jitter::Equal => Chance::Half,
+                Jitter::Full => Chance::All,
+                Jitter::Around(_) => Chance::Small,
             },
             time_scale: (policy.time_scale < 1.0).then_some(policy.time_scale),
             attempts: folded(lines),
@@ -240,7 +266,7 @@ fn answers(policy: &RetryPolicy) -> Vec<Answer> {
         leads_to,
         attempts_at_most: None,
     };
-    let mut answers = vec![answer("2xx", "delivered"), answer("410", "disabled")];
+    let mut answers = vec![answer("2xx", End::Delivered), answer("410", End::Disabled)];
     for (from, to, treatment) in policy.statuses.rules {
         let statuses = statuses(*from, *to);
         let (leads_to, attempts_at_most) = treated(*treatment);
@@ -265,7 +291,7 @@ fn answers(policy: &RetryPolicy) -> Vec<Answer> {
     });
     answers.push(answer(
         "none: timeout, no connection, TLS error, broken connection",
-        "retried",
+        End::Retried,
     ));
     answers
 }
@@ -279,11 +305,11 @@ fn statuses(from: u16, to: u16) -> String {
     statuses.join(", ")
 }
 
-fn treated(treatment: Treatment) -> (&'static str, Option<u32>) {
+fn treated(treatment: Treatment) -> (End, Option<u32>) {
     match treatment {
-        Treatment::Retry => ("retried", None),
-        Treatment::AtMost(attempts) => ("retried", Some(attempts)),
-        Treatment::Dead => ("dead", None),
+        Treatment::Retry => (End::Retried, None),
+        Treatment::AtMost(attempts) => (End::Retried, Some(attempts)),
+        Treatment::Dead => (End::Dead, None),
     }
 }
 
@@ -354,15 +380,15 @@ impl Contract {
 
     fn chance(&self) -> &'static str {
         match self.jitter {
-            "half" => {
+            Chance::Half => {
                 "Half of each delay is fixed and half is random, so that a receiver that \
                  recovers is not hit by everything at once."
             }
-            "all" => {
+            Chance::All => {
                 "All of each delay is random, so that a receiver that recovers is not hit by \
                  everything at once."
             }
-            _ => {
+            Chance::Small => {
                 "Each delay varies a little, so that a receiver that recovers is not hit by \
                  everything at once."
             }
@@ -411,17 +437,17 @@ impl Contract {
 impl Answer {
     fn consequence(&self) -> String {
         match (self.leads_to, self.attempts_at_most) {
-            ("delivered", _) => "delivered, whatever becomes of the body".to_owned(),
-            ("disabled", _) => {
+            (End::Delivered, _) => "delivered, whatever becomes of the body".to_owned(),
+            (End::Disabled, _) => {
                 "the subscription is switched off; this webhook and later ones are not sent"
                     .to_owned()
             }
-            ("dead", _) => "given up at once".to_owned(),
-            (_, Some(attempts)) => format!(
+            (End::Dead, _) => "given up at once".to_owned(),
+            (End::Retried, Some(attempts)) => format!(
                 "retried, but given up at the {} such answer to a webhook",
                 ordinal(attempts)
             ),
-            (_, None) => "retried".to_owned(),
+            (End::Retried, None) => "retried".to_owned(),
         }
     }
 }

@@ -45,7 +45,7 @@ pub struct Arguments {
 #[serde(rename_all = "camelCase")]
 pub struct Stats {
     /// Deliveries are counted that have changed since then.
-    pub since: Option<Time>,
+    pub since: Time,
     /// Whether the stack keeps a record of every delivery. If not, those that were delivered at
     /// once are missing from the counts.
     pub all_recorded: bool,
@@ -165,9 +165,7 @@ async fn partner(
     let (mut tally, mut odd) = (Tally::since(since), Vec::new());
     tables
         .of_subscriber(&subscriber, period, |item| {
-            if let Some(delivery) = Delivery::read(item, &mut odd)
-                && !delivery.is_expired(now)
-            {
+            if let Some(delivery) = Delivery::read(item, now, &mut odd) {
                 tally.add(&delivery);
             }
             ControlFlow::Continue(())
@@ -183,9 +181,7 @@ impl Display for Stats {
         if self.partners.is_empty() {
             return f.write_str("Nobody is subscribed to anything.");
         }
-        if let Some(since) = self.since {
-            writeln!(f, "Since {since}\n")?;
-        }
+        writeln!(f, "Since {}\n", self.since)?;
         let mut grid = Grid::new(&[
             "subscriber",
             "deliveries",

@@ -59,18 +59,22 @@ where
     let text = match (error.code(), error.message()) {
         (Some(code), Some(message)) => format!("{code}: {message}"),
         (Some(code), None) => code.to_owned(),
-        (None, _) => {
-            let mut text = error.to_string();
-            let mut cause = error.source();
-            while let Some(error) = cause {
-                text.push_str(": ");
-                text.push_str(&error.to_string());
-                cause = error.source();
-            }
-            text
-        }
+        (None, _) => causes(error),
     };
     text.chars().take(ERROR_MAX_CHARS).collect()
+}
+
+/// An error and what caused it, on one line.
+#[must_use]
+pub fn causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
 }
 
 /// A row of the subscriptions table as core reads it.

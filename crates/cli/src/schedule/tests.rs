@@ -216,6 +216,20 @@ fn the_data_are_those_of_the_text() {
         })
     );
     let payments = serde_json::to_value(published("payments-24h")).unwrap();
+    assert_eq!(
+        (&data["jitter"], &payments["jitter"]),
+        (&"small".into(), &"all".into())
+    );
+    let ends: Vec<_> = payments["answers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| &it["leadsTo"])
+        .collect();
+    assert_eq!(
+        ends,
+        ["delivered", "disabled", "dead", "retried", "retried"]
+    );
     assert_eq!(payments["attemptsUsually"], 56);
     assert_eq!(payments["attempts"][10]["attempt"], 11);
     assert_eq!(payments["attempts"][10]["lastAttempt"], 100);

@@ -10,7 +10,7 @@ use crate::delivery::Step;
 /// This many minutes after midnight.
 fn at(minutes: u64) -> Time {
     let midnight = timestamp::parse("2026-11-30T00:00:00Z").unwrap();
-    Time::new(midnight + Duration::from_mins(minutes)).unwrap()
+    Time::new(midnight + Duration::from_mins(minutes))
 }
 
 fn step(minutes: u64, outcome: &str) -> Step {
@@ -152,7 +152,7 @@ fn the_table_has_a_line_for_each_partner_and_warnings_below() {
     busy.dead = 2;
     busy.failing_since = Some(at(11));
     let stats = |partners| Stats {
-        since: Time::new(at(0).get()),
+        since: at(0),
         all_recorded: true,
         partners,
     };
