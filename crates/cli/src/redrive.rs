@@ -165,9 +165,15 @@ async fn redrive(
         && plan.is_empty()
         && !worker.stop.is_asked_for()
     {
+        let elsewhere = match plan.others.elsewhere {
+            0 => String::new(),
+            count => {
+                format!("; messages of the dead-letter queue in other hands: about {count}")
+            }
+        };
         return Err(Error::NotFound(format!(
-            "no dead delivery {webhook_id} that the options mean; how it stands says `webhooks log \
-             {webhook_id}`"
+            "there is no dead delivery {webhook_id} that the options mean, `webhooks log \
+             {webhook_id}` tells how it stands{elsewhere}"
         )));
     }
     let mut left = plan.left.clone();

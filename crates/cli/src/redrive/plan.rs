@@ -60,10 +60,7 @@ pub(crate) struct Plan {
 impl Plan {
     /// Whether nothing at all was found.
     pub(crate) fn is_empty(&self) -> bool {
-        self.dead.is_empty()
-            && self.left == Left::default()
-            && self.others.elsewhere == 0
-            && !self.others.more
+        self.dead.is_empty() && self.left == Left::default() && !self.others.more
     }
 
     /// Sorts what was received from the dead-letter queue. Gives the webhook ids of all jobs in

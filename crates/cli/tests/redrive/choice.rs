@@ -191,8 +191,8 @@ async fn one_that_is_not_there_is_not_found() {
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(3), ""), "{ran:?}");
         assert_eq!(
             ran.stderr,
-            "webhooks: no dead delivery msg_unknown that the options mean; how it stands says \
-             `webhooks log msg_unknown`\n"
+            "webhooks: there is no dead delivery msg_unknown that the options mean, `webhooks log \
+             msg_unknown` tells how it stands\n"
         );
         assert_eq!(visible(&stage), ["m1"], "{from}");
     }

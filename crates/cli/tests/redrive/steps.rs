@@ -256,6 +256,14 @@ async fn a_letter_that_is_hidden_by_a_run_that_was_killed_does_not_hold_its_deli
     stage.aws.wait_for("SendMessageBatch", 1).await;
     child.kill().await.unwrap();
     assert_eq!(visible(&stage), NONE);
+    let unknown = redrive(&stage, &["--webhook-id", "msg_unknown"]).await;
+    assert_eq!(unknown.code, Some(3), "{unknown:?}");
+    assert!(
+        unknown
+            .stderr
+            .ends_with("; messages of the dead-letter queue in other hands: about 1\n"),
+        "{unknown:?}"
+    );
 
     let ran = redrive(&stage, &[]).await;
 
