@@ -26,6 +26,10 @@ use crate::tables::Lookup;
 /// An attempt is only begun with at least this much of the invocation's time before it.
 const LEAST_TIME: Duration = Duration::from_secs(1);
 
+/// From this many receives without an attempt on it is asked whether attempts can be written down
+/// at all.
+const IDLE_RECEIVES_TO_WONDER_AT: u32 = 3;
+
 /// A delivery job, owned by its task.
 pub(crate) struct Delivery {
     pub webhook_id: String,
@@ -145,7 +149,12 @@ impl Deliver {
         let mut next = turn(&memory, &received, &self.policy, now);
         // What was read may lack an attempt that could not be written down; but no missing write
         // can undo that a delivery has ended.
-        if self.deliveries.is_failing() && matches!(next, Turn::Attempt(_)) {
+        if let Turn::Attempt(run) = next
+            && run.is_known
+            && (self.deliveries.is_failing()
+                || run.idle_receives >= IDLE_RECEIVES_TO_WONDER_AT
+                    && !Box::pin(self.deliveries.can_be_written(&delivery.webhook_id)).await)
+        {
             memory = Memory::Unreliable;
             next = turn(&memory, &received, &self.policy, now);
         }

@@ -11,7 +11,7 @@ use webhooks_core::setting::{SettingError, Settings, flag, http_url, table_name}
 pub enum DeliveryLog {
     /// All of them.
     All,
-    /// Those that did not succeed at their first attempt.
+    /// Those that were not delivered at their first attempt.
     Failures,
 }
 

@@ -104,6 +104,36 @@ impl Deliveries {
         failed_at.is_some_and(|failed_at| failed_at.elapsed() < DISTRUST)
     }
 
+    /// Whether the table can be written to. Asked when a message has been received more often than
+    /// its record tells of attempts: there may have been some that could not be written down, and
+    /// this environment may not be the one that knows.
+    pub(crate) async fn can_be_written(&self, webhook_id: &str) -> bool {
+        let result = self
+            .client
+            .update_item()
+            .table_name(&self.table_name)
+            .key("webhookId", AttributeValue::S(webhook_id.to_owned()))
+            // Nothing is written: no record has both.
+            .update_expression("SET #at = :at")
+            .condition_expression("attribute_exists(#at) AND attribute_not_exists(#at)")
+            .expression_attribute_names("#at", "updatedAt")
+            .expression_attribute_values(":at", AttributeValue::S(String::new()))
+            .send()
+            .await;
+        match result {
+            Err(error) if !is_condition(&error) => {
+                let error = aws::describe(&error);
+                tracing::error!(error, webhookId = webhook_id, "records.unwritable");
+                *self
+                    .failed_at
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+                false
+            }
+            Ok(_) | Err(_) => true,
+        }
+    }
+
     /// Writes down what came of a batch, until `deadline` at most, and gives what became of each.
     pub(crate) async fn write(
         &self,
@@ -187,12 +217,14 @@ async fn put(client: &Client, table_name: &str, changes: Vec<Change>) -> Vec<(St
             .send()
             .await;
         match answer {
-            Ok(mut answer) => {
-                let unprocessed = answer
-                    .unprocessed_items
-                    .as_mut()
-                    .and_then(|tables| tables.remove(table_name));
-                waiting = unprocessed.unwrap_or_default();
+            Ok(answer) => {
+                let mut unprocessed = answer.unprocessed_items.unwrap_or_default();
+                waiting = unprocessed.remove(table_name).unwrap_or_default();
+                if !unprocessed.is_empty() {
+                    // It proves nothing about what it leaves out.
+                    error = Some("the answer is not one to what was asked".to_owned());
+                    break;
+                }
             }
             Err(failed) => {
                 // One of them may not be to DynamoDB's liking.

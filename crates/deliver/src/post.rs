@@ -34,6 +34,10 @@ const KEPT_CONNECTIONS: usize = 200;
 /// How long connecting may take, of the attempt's own time.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// A reused connection that was dead already fails at once. One that fails later was alive: its
+/// peer may have taken the request, and whether it is sent again is for the retry policy.
+const DEAD_WITHIN: Duration = Duration::from_secs(1);
+
 /// The longest error text that is kept, in characters.
 const ERROR_MAX_CHARS: usize = 300;
 
@@ -168,8 +172,9 @@ impl Poster {
         let began = Instant::now();
         let response = match client.request(request()).await {
             Err(error)
-                if connection_of(&error)
-                    .is_some_and(|connection| connection.was_idle_from(began)) =>
+                if began.elapsed() < DEAD_WITHIN
+                    && connection_of(&error)
+                        .is_some_and(|connection| connection.was_idle_from(began)) =>
             {
                 self.fresh.request(request()).await?
             }

@@ -82,11 +82,11 @@ impl Deliver {
         entry: Entry,
         dead: Option<(DeadReason, Bytes)>,
     ) -> Option<Change> {
-        let has_failed = match record.state {
-            State::Retrying | State::Dead => true,
-            State::Delivered | State::Gone | State::Dropped => *memory != Memory::Known(None),
+        let at_once = match record.state {
+            State::Delivered => *memory == Memory::Known(None),
+            State::Retrying | State::Dead | State::Gone | State::Dropped => false,
         };
-        if self.delivery_log == DeliveryLog::Failures && !has_failed {
+        if self.delivery_log == DeliveryLog::Failures && at_once {
             return None;
         }
         let payload = str::from_utf8(&delivery.payload).unwrap_or_default();

@@ -165,6 +165,25 @@ async fn a_request_is_not_sent_again_once_an_answer_has_begun() {
     }
 }
 
+/// It was alive, so whoever is behind it may have taken the request.
+#[tokio::test]
+async fn a_request_is_not_sent_again_on_a_connection_that_dies_a_while_later() {
+    let receiver = Receiver::sequence(vec![
+        Answer::status(200),
+        Answer::nothing().then_close_after(Duration::from_millis(1500)),
+        Answer::status(200),
+    ])
+    .await;
+    let stage = one_subscriber(&receiver).await;
+    let deliver = stage.start(DELIVER).await;
+
+    stage.deliver(&deliver, &[order(0)]).await;
+    let batch = stage.deliver(&deliver, &[order(1)]).await;
+
+    assert_eq!(batch.response, failures(&["m1"]));
+    assert_eq!(connections_of(&receiver.requests()), [0, 0]);
+}
+
 #[tokio::test]
 async fn a_connection_that_the_peer_closed_between_invocations_is_not_used() {
     let answer = Answer::status(200).then_close_after(Duration::from_millis(50));

@@ -12,7 +12,7 @@ use e2e::sqs_event::{Job, Record};
 use e2e::stage::{DELIVERIES_TABLE, Stage, failures, side_by_side};
 use serde_json::{Value, json};
 
-use crate::helpers::{DELIVER, errors_of, lines_of, record, stage_of_four};
+use crate::helpers::{DELIVER, NONE, errors_of, lines_of, record, stage_of_four};
 
 /// How long a dead delivery waits of which that could not be written down: what the schedule of
 /// `bounded` ends with, 30 s doubled seven times.
@@ -387,6 +387,44 @@ async fn while_nothing_can_be_written_no_attempt_is_made_beyond_the_last() {
         assert!((5400..=10_800).contains(delay), "{delays:?}");
     }
     assert_eq!(receiver.requests().len(), 8);
+}
+
+/// None of them knows that the ones before could not write.
+#[tokio::test]
+async fn environments_that_follow_each_other_make_no_more_attempts_either() {
+    let (stage, receiver) = stage().await;
+    let denied = || Reply::error(400, "AccessDeniedException");
+    stage.aws.always("BatchWriteItem", denied());
+    stage.aws.always("UpdateItem", denied());
+    for count in 1..=12 {
+        let deliver = stage.start(DELIVER).await;
+
+        let batch = stage
+            .deliver(&deliver, &[record(2, "rejecting", count)])
+            .await;
+
+        assert_eq!(batch.response, failures(&["m2"]));
+        deliver.stop().await;
+    }
+    assert_eq!(receiver.requests().len(), 8);
+}
+
+#[tokio::test]
+async fn a_delivery_that_could_not_be_tried_for_long_is_sent_when_all_is_well() {
+    let (stage, receiver) = stage().await;
+    let deliver = stage.start(DELIVER).await;
+
+    let batch = stage.deliver(&deliver, &[record(0, "well", 20)]).await;
+
+    assert_eq!(batch.response, failures(&NONE));
+    assert_eq!(receiver.requests().len(), 1);
+    // It is asked once whether attempts can be written down; nothing is changed by that.
+    let calls = ["BatchGetItem", "UpdateItem", "BatchWriteItem"];
+    assert_eq!(batch.calls, calls);
+    let [row] = &stage.aws.records()[..] else {
+        panic!("one record");
+    };
+    assert_eq!(row["attempts"], json!({"N": "1"}));
 }
 
 #[tokio::test]
