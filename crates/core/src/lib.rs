@@ -17,7 +17,7 @@
 //! | [`record`], [`mod@turn`] | whether an attempt is due, and which one |
 //! | [`outcome`], [`retry_after`] | what an answer means |
 //! | [`policy`], [`mod@decide`] | what happens next, and when |
-//! | [`timestamp`], [`reference`] | what is written down of it |
+//! | [`timestamp`], [`mod@reference`] | what is written down of it |
 //! | [`json`] | what passes for a JSON object |
 //! | [`setting`] | how a function reads its environment |
 
