@@ -50,7 +50,7 @@ BUCKET = "sqs-webhooks-local-artifacts"
 
 START_SECONDS = 60
 STOP_SECONDS = 3
-FOLLOW_SECONDS = 0.25  # between two looks for new log lines
+FOLLOW_SECONDS = 1  # between two looks for new log lines; each costs a few percent of a core
 
 
 class StackError(Exception):

@@ -53,7 +53,7 @@ pub const EVENT_TYPES: [&str; 14] = [
 const RETRY_TIME_SCALE: &str = "0.0001";
 
 /// How long anything may take that a test waits for.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// How long a stack may take to start, with several of them starting at once.
 const START_LIMIT: Duration = Duration::from_secs(180);
 /// How long a stack may take to end; then it is left to its own watch over this process.
@@ -97,20 +97,12 @@ static SHARED: std::sync::Mutex<BTreeMap<String, Arc<Mutex<Shared>>>> =
     std::sync::Mutex::new(BTreeMap::new());
 
 impl Stack {
-    /// The stack that all tests of this process share which do not disturb each other. It ends
-    /// with the last of them.
+    /// The stack with these settings that all tests of this process share which do not disturb
+    /// each other. It ends with the last of them.
     ///
     /// # Panics
     /// If it does not start. The tests that come after fail at once, with the same words.
-    pub async fn shared() -> Arc<Self> {
-        Self::shared_with(&[]).await
-    }
-
-    /// The same, for those tests that want the same settings.
-    ///
-    /// # Panics
-    /// If it does not start. The tests that come after fail at once, with the same words.
-    pub async fn shared_with(settings: Settings<'_>) -> Arc<Self> {
+    pub async fn shared(settings: Settings<'_>) -> Arc<Self> {
         let shared = {
             let mut all = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(all.entry(format!("{settings:?}")).or_default())

@@ -119,16 +119,6 @@ impl Stack {
             QueueAttributeName::ApproximateNumberOfMessagesNotVisible,
             QueueAttributeName::ApproximateNumberOfMessagesDelayed,
         ];
-        self.sum(queue, &names).await
-    }
-
-    /// How many messages of a queue could be received now.
-    pub async fn count_visible(&self, queue: Queue) -> u32 {
-        let name = QueueAttributeName::ApproximateNumberOfMessages;
-        self.sum(queue, &[name]).await
-    }
-
-    async fn sum(&self, queue: Queue, names: &[QueueAttributeName]) -> u32 {
         let answer = client!(self, aws_sdk_sqs)
             .get_queue_attributes()
             .queue_url(self.output(queue.url_output()))
@@ -137,8 +127,8 @@ impl Stack {
             .await
             .unwrap();
         let attributes = answer.attributes.expect("the attributes");
-        let number = |name| attributes[name].parse::<u32>().unwrap();
-        names.iter().map(number).sum()
+        let number = |name| attributes[&name].parse::<u32>().unwrap();
+        names.map(number).iter().sum()
     }
 
     /// Waits until a queue has exactly this many messages.

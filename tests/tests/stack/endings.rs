@@ -6,6 +6,7 @@ use e2e::receiver::Answer;
 use e2e::stack::{Function, Partner, Stack, read};
 use serde_json::{Value, json};
 
+use crate::policies::STANDARD;
 use crate::{assert_attempts_of_one_delivery, assert_carries, body, millis, timestamp, told};
 
 /// The attempts of the policy `standard`.
@@ -14,7 +15,7 @@ const ATTEMPTS: usize = 8;
 /// The four partners of `make demo`, and what is to become of each.
 #[tokio::test]
 async fn one_event_ends_for_each_partner_as_its_answers_say() {
-    let stack = Stack::shared().await;
+    let stack = STANDARD.stack().await;
     let mut kasse_nord = stack
         .partner("OrderPaid", "kasse-nord", [Answer::status(204)])
         .await;

@@ -3,15 +3,16 @@
 use std::collections::BTreeSet;
 
 use e2e::receiver::Answer;
-use e2e::stack::{Function, Queue, Stack, read};
+use e2e::stack::{Function, Queue, read};
 use serde_json::{Value, json};
 
+use crate::policies::STANDARD;
 use crate::{assert_carries, body, detail, told};
 
 /// Lambda hands an event over at least once.
 #[tokio::test]
 async fn an_event_that_comes_twice_is_delivered_once() {
-    let stack = Stack::shared().await;
+    let stack = STANDARD.stack().await;
     let accept = || [Answer::status(204)];
     let mut nord = stack.partner("OrderPlaced", "kasse-nord", accept()).await;
     let mut sued = stack.partner("OrderPlaced", "kasse-sued", accept()).await;
@@ -51,7 +52,7 @@ async fn an_event_that_comes_twice_is_delivered_once() {
 /// More subscribers than one `SendMessageBatch` takes.
 #[tokio::test]
 async fn every_subscriber_gets_an_event_once() {
-    let stack = Stack::shared().await;
+    let stack = STANDARD.stack().await;
     let mut partners = Vec::new();
     for number in 0..23 {
         let id = format!("kasse-{number}");
@@ -87,7 +88,7 @@ async fn every_subscriber_gets_an_event_once() {
 
 #[tokio::test]
 async fn an_event_that_cannot_become_jobs_ends_in_the_dispatch_failure_queue() {
-    let stack = Stack::shared().await;
+    let stack = STANDARD.stack().await;
     let event = json!({
         "version": "0",
         "id": "0f5c2a9e-6f7c-4f0e-9d55-2b7a3c1e8d04",

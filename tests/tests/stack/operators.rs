@@ -1,5 +1,6 @@
 //! What operators do with the `webhooks` command: they find out what happened to a delivery, and
-//! send dead ones again. The stack is the test's own, since the dead-letter queue is for all.
+//! send dead ones again. The stack is the test's own, since the dead-letter queue is for all. It keeps
+//! records of failures only.
 
 use e2e::command::Ran;
 use e2e::receiver::Answer;
@@ -13,8 +14,12 @@ const MANY: usize = 5;
 
 #[tokio::test]
 async fn the_command_answers_a_partner_and_redrives_each_dead_delivery_once() {
-    let settings = [("RetryPolicy", "bounded"), ("RetryTimeScale", "0.001")];
-    let stack = Stack::start_with(&settings).await;
+    let stack = Stack::start_with(&[
+        ("RetryPolicy", "bounded"),
+        ("RetryTimeScale", "0.001"),
+        ("DeliveryLog", "failures"),
+    ])
+    .await;
 
     // Dead, asked for, redriven; a second run has nothing to do.
     let mut partner = dying(&stack, "OrderPaid", "kasse-nord", 1).await;
@@ -65,8 +70,17 @@ async fn the_command_answers_a_partner_and_redrives_each_dead_delivery_once() {
     assert_eq!(from_record["redriven"], redriven);
     is_delivered_by_one_more_post(&stack, &mut purged, &webhook_id).await;
 
+    // On this stack nothing is left of what was delivered at once.
+    let mut well = dying(&stack, "OrderRefunded", "kiosk-neu", 0).await;
+    let event_id = stack.publish("OrderRefunded", &detail()).await;
+    let webhook_id = well.webhook_id(&event_id);
+    well.next_post(&webhook_id).await;
+    well.attempt(&webhook_id, 1).await;
+    assert_eq!(stack.record(&webhook_id).await, None);
     stack.until_count(Queue::Jobs, 0).await;
-    assert_eq!(stack.count(Queue::DeadLetters).await, 0);
+    for queue in [Queue::DeadLetters, Queue::DispatchFailures] {
+        assert_eq!(stack.count(queue).await, 0, "{queue:?}");
+    }
     assert_eq!(partner.requests(), 2 * MANY);
 }
 

@@ -1,6 +1,6 @@
 //! AWS itself fails for a while: a permission is taken away and given back. Nothing is lost, and
 //! what was our own fault spends no attempt. So the functions may also do what the template grants,
-//! and no more. Each stack is the test's own, since it changes a role.
+//! and no more. The stack is the test's own, since it changes a role.
 
 use e2e::receiver::Answer;
 use e2e::stack::{Function, Queue, Stack};
@@ -12,14 +12,76 @@ use crate::{detail, told};
 const ATTEMPTS: usize = 8;
 
 #[tokio::test]
-async fn while_a_secret_or_a_subscription_cannot_be_read_no_attempt_is_spent() {
+async fn while_aws_fails_nothing_is_lost_and_no_attempt_is_spent() {
     let stack = Stack::start().await;
+    let role = Role::of_deliver(&stack).await;
+    without_records_the_receive_count_stands_in(&stack, &role).await;
+    without_secrets_or_subscriptions_no_attempt_is_spent(&stack, &role).await;
+}
+
+async fn without_records_the_receive_count_stands_in(stack: &Stack, role: &Role<'_>) {
+    let answers = [
+        Answer::status(500),
+        Answer::retry_after(503, "40"),
+        Answer::status(204),
+    ];
+    let mut retried = stack.partner("OrderPlaced", "lager-sued", answers).await;
+    let mut accepting = stack
+        .partner("OrderPlaced", "kasse-sued", [Answer::status(204)])
+        .await;
+    let mut broken = stack
+        .partner("OrderPacked", "archiv-west", [Answer::status(500)])
+        .await;
+
+    role.lose(&["ReadAndWriteDeliveries"]).await;
+    let event_id = stack.publish("OrderPlaced", &detail()).await;
+    let broken_id = broken.webhook_id(&stack.publish("OrderPacked", &detail()).await);
+
+    accepting.next_post(&accepting.webhook_id(&event_id)).await;
+    let retried_id = retried.webhook_id(&event_id);
+    for attempt in [1, 2] {
+        retried.next_post(&retried_id).await;
+        retried.attempt(&retried_id, attempt).await;
+    }
+    for message in ["tables.unreadable", "records.unwritten"] {
+        let line = stack
+            .line(Function::Deliver, &json!({"message": message}))
+            .await;
+        assert_eq!(line.json["level"], "ERROR", "{line:?}");
+    }
+    // Nobody knows whether all attempts have been made, so no more is made.
+    for _ in 0..ATTEMPTS {
+        broken.next_post(&broken_id).await;
+    }
+    let fields = json!({
+        "message": "delivery.unsent",
+        "webhookId": broken_id,
+        "failure": "delivery record unreliable",
+    });
+    stack.lines_until(Function::Deliver, &fields, 2).await;
+    assert_eq!(broken.requests(), ATTEMPTS);
+
+    role.regain().await;
+
+    // The record goes on where the receive count has stood in.
+    retried.next_post(&retried_id).await;
+    let record = stack.record_when(&retried_id, "delivered").await;
+    assert_eq!(record["attempts"], 3, "{record}");
+    assert_eq!(told(&record), ["3 delivered 204"]);
+    // A run that nobody remembers begins anew, and ends as it should.
+    let record = stack.record_when(&broken_id, "dead").await;
+    assert_eq!(record["deadReason"], "attempts", "{record}");
+    stack.dead_letter(&broken_id).await;
+    assert_eq!(stack.count(Queue::Jobs).await, 0);
+    assert_eq!([retried.requests(), accepting.requests()], [3, 1]);
+}
+
+async fn without_secrets_or_subscriptions_no_attempt_is_spent(stack: &Stack, role: &Role<'_>) {
     let answers = [Answer::status(500), Answer::status(204)];
     let mut partner = stack.partner("OrderPaid", "kasse-nord", answers).await;
     let mut other = stack
         .partner("OrderRefunded", "kasse-nord", [Answer::status(204)])
         .await;
-    let role = Role::of_deliver(&stack).await;
 
     role.lose(&["ReadSigningSecrets"]).await;
     let event_id = stack.publish("OrderPaid", &detail()).await;
@@ -71,68 +133,8 @@ async fn while_a_secret_or_a_subscription_cannot_be_read_no_attempt_is_spent() {
     let record = stack.record_when(&webhook_id, "delivered").await;
     assert_eq!(crate::told(&record), ["1 delivered 204"]);
     stack.until_count(Queue::Jobs, 0).await;
-    assert_eq!(stack.count(Queue::DeadLetters).await, 0);
+    assert_eq!(stack.dead_letters(&webhook_id).await, []);
     assert_eq!([partner.requests(), other.requests()], [2, 1]);
-}
-
-#[tokio::test]
-async fn without_delivery_records_webhooks_are_sent_and_the_receive_count_stands_in() {
-    let stack = Stack::start().await;
-    let answers = [
-        Answer::status(500),
-        Answer::retry_after(503, "40"),
-        Answer::status(204),
-    ];
-    let mut retried = stack.partner("OrderPaid", "lager-sued", answers).await;
-    let mut accepting = stack
-        .partner("OrderPaid", "kasse-nord", [Answer::status(204)])
-        .await;
-    let mut broken = stack
-        .partner("OrderRefunded", "archiv-west", [Answer::status(500)])
-        .await;
-    let role = Role::of_deliver(&stack).await;
-
-    role.lose(&["ReadAndWriteDeliveries"]).await;
-    let event_id = stack.publish("OrderPaid", &detail()).await;
-    let broken_id = broken.webhook_id(&stack.publish("OrderRefunded", &detail()).await);
-
-    accepting.next_post(&accepting.webhook_id(&event_id)).await;
-    let retried_id = retried.webhook_id(&event_id);
-    for attempt in [1, 2] {
-        retried.next_post(&retried_id).await;
-        retried.attempt(&retried_id, attempt).await;
-    }
-    for message in ["tables.unreadable", "records.unwritten"] {
-        let line = stack
-            .line(Function::Deliver, &json!({"message": message}))
-            .await;
-        assert_eq!(line.json["level"], "ERROR", "{line:?}");
-    }
-    // Nobody knows whether all attempts have been made, so no more is made.
-    for _ in 0..ATTEMPTS {
-        broken.next_post(&broken_id).await;
-    }
-    let fields = json!({
-        "message": "delivery.unsent",
-        "webhookId": broken_id,
-        "failure": "delivery record unreliable",
-    });
-    stack.lines_until(Function::Deliver, &fields, 2).await;
-    assert_eq!(broken.requests(), ATTEMPTS);
-
-    role.regain().await;
-
-    // The record goes on where the receive count has stood in.
-    retried.next_post(&retried_id).await;
-    let record = stack.record_when(&retried_id, "delivered").await;
-    assert_eq!(record["attempts"], 3, "{record}");
-    assert_eq!(told(&record), ["3 delivered 204"]);
-    // A run that nobody remembers begins anew, and ends as it should.
-    let record = stack.record_when(&broken_id, "dead").await;
-    assert_eq!(record["deadReason"], "attempts", "{record}");
-    stack.dead_letter(&broken_id).await;
-    assert_eq!(stack.count(Queue::Jobs).await, 0);
-    assert_eq!([retried.requests(), accepting.requests()], [3, 1]);
 }
 
 /// The role of `deliver`, whose one policy has a statement for each thing it may do.

@@ -74,7 +74,7 @@ pub(crate) const BOUNDED: Policy = Policy {
     ],
 };
 
-const CONTRACT_72H: Policy = Policy {
+pub(crate) const CONTRACT_72H: Policy = Policy {
     name: "contract-72h",
     scale: 0.0003,
     delays: &[30., 300., 1800., 7200., 21600., 43200.],
@@ -135,7 +135,7 @@ impl Policy {
     /// attempt can take as long as the policy allows.
     pub(crate) async fn stack(&self) -> Arc<Stack> {
         let scale = self.scale.to_string();
-        Stack::shared_with(&[
+        Stack::shared(&[
             ("RetryPolicy", self.name),
             ("RetryTimeScale", &scale),
             ("DeliverTimeoutSeconds", "30"),
@@ -157,9 +157,9 @@ impl Policy {
     /// 500, for ever.
     async fn retries_what_is_broken(&self, stack: &Stack) {
         let mut partner = stack
-            .partner("OrderPaid", "broken", [Answer::status(500)])
+            .partner("OrderShipped", "broken", [Answer::status(500)])
             .await;
-        let event_id = stack.publish("OrderPaid", &detail()).await;
+        let event_id = stack.publish("OrderShipped", &detail()).await;
         let webhook_id = partner.webhook_id(&event_id);
         let end = stack.ending(&webhook_id).await;
         let posts = all_posts(&mut partner, &webhook_id).await;
@@ -183,8 +183,8 @@ impl Policy {
         let overloaded = Answer::retry_after(429, &RETRY_AFTER.to_string());
         let mut answers = vec![overloaded; 3];
         answers.push(Answer::status(200));
-        let mut partner = stack.partner("OrderPlaced", "overloaded", answers).await;
-        let event_id = stack.publish("OrderPlaced", &detail()).await;
+        let mut partner = stack.partner("OrderReopened", "overloaded", answers).await;
+        let event_id = stack.publish("OrderReopened", &detail()).await;
         let webhook_id = partner.webhook_id(&event_id);
         let record = stack.ending(&webhook_id).await;
         let history = [
@@ -222,15 +222,15 @@ impl Policy {
         let broken_off = |answer: &str| Answer::raw(answer).then_close();
         let answers = [broken_off("HTTP/1.1 20"), Answer::status(204)];
         let mut early = stack
-            .partner("OrderSplit", "broken-off-early", answers)
+            .partner("OrderArrived", "broken-off-early", answers)
             .await;
         let answers = [broken_off(
             "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nthank you fo",
         )];
         let mut late = stack
-            .partner("OrderSplit", "broken-off-late", answers)
+            .partner("OrderArrived", "broken-off-late", answers)
             .await;
-        let event_id = stack.publish("OrderSplit", &detail()).await;
+        let event_id = stack.publish("OrderArrived", &detail()).await;
 
         let webhook_id = early.webhook_id(&event_id);
         let record = stack.ending(&webhook_id).await;
@@ -251,12 +251,12 @@ impl Policy {
             let id = format!("answers-{status}");
             let answers = [Answer::status(*status)];
             partners.push((
-                stack.partner("OrderRefunded", &id, answers).await,
+                stack.partner("OrderCancelled", &id, answers).await,
                 *status,
                 *end,
             ));
         }
-        let event_id = stack.publish("OrderRefunded", &detail()).await;
+        let event_id = stack.publish("OrderCancelled", &detail()).await;
         for (mut partner, status, end) in partners {
             let webhook_id = partner.webhook_id(&event_id);
             let record = stack.ending(&webhook_id).await;

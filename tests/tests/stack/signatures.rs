@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use e2e::receiver::{Answer, Received};
 use e2e::signature::{assert_signed, secret_for};
-use e2e::stack::{Stack, python, repository, run};
+use e2e::stack::{python, repository, run};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
+use crate::policies::STANDARD;
 use crate::{assert_carries, detail};
 
 /// How long the Python library may take.
@@ -16,7 +17,7 @@ const PYTHON_LIMIT: Duration = Duration::from_secs(60);
 
 #[tokio::test]
 async fn partners_verify_with_their_own_secrets_and_with_both_during_a_rotation() {
-    let stack = Stack::shared().await;
+    let stack = STANDARD.stack().await;
     let accept = || [Answer::status(204)];
     let mut nord = stack.partner("OrderPacked", "kasse-nord", accept()).await;
     let mut sued = stack.partner("OrderPacked", "kasse-sued", accept()).await;
@@ -57,7 +58,7 @@ async fn partners_verify_with_their_own_secrets_and_with_both_during_a_rotation(
 /// Text beyond ASCII, and the escapes that JSON has for it, pass both signer and verifiers.
 #[tokio::test]
 async fn any_text_of_an_event_is_delivered_and_verified() {
-    let stack = Stack::shared().await;
+    let stack = STANDARD.stack().await;
     let mut partner = stack
         .partner("OrderMerged", "kasse-nord", [Answer::status(204)])
         .await;
