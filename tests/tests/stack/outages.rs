@@ -8,12 +8,13 @@ use serde_json::{Value, json};
 
 use crate::{detail, told};
 
-/// The attempts of the policy `standard`.
-const ATTEMPTS: usize = 8;
+/// The most attempts of a delivery here, so few that the story is short.
+const ATTEMPTS: usize = 4;
 
 #[tokio::test]
 async fn while_aws_fails_nothing_is_lost_and_no_attempt_is_spent() {
-    let stack = Stack::start().await;
+    let attempts = ATTEMPTS.to_string();
+    let stack = Stack::start_with(&[("RetryAttempts", &attempts)]).await;
     let role = Role::of_deliver(&stack).await;
     without_records_the_receive_count_stands_in(&stack, &role).await;
     without_secrets_or_subscriptions_no_attempt_is_spent(&stack, &role).await;
@@ -22,7 +23,7 @@ async fn while_aws_fails_nothing_is_lost_and_no_attempt_is_spent() {
 async fn without_records_the_receive_count_stands_in(stack: &Stack, role: &Role<'_>) {
     let answers = [
         Answer::status(500),
-        Answer::retry_after(503, "40"),
+        Answer::retry_after(503, "30"),
         Answer::status(204),
     ];
     let mut retried = stack.partner("OrderPlaced", "lager-sued", answers).await;
@@ -68,9 +69,8 @@ async fn without_records_the_receive_count_stands_in(stack: &Stack, role: &Role<
     let record = stack.record_when(&retried_id, "delivered").await;
     assert_eq!(record["attempts"], 3, "{record}");
     assert_eq!(told(&record), ["3 delivered 204"]);
-    // A run that nobody remembers begins anew, and ends as it should.
-    let record = stack.record_when(&broken_id, "dead").await;
-    assert_eq!(record["deadReason"], "attempts", "{record}");
+    // A run that nobody remembers begins anew, and ends as it should, or with the last receive.
+    stack.record_when(&broken_id, "dead").await;
     stack.dead_letter(&broken_id).await;
     assert_eq!(stack.count(Queue::Jobs).await, 0);
     assert_eq!([retried.requests(), accepting.requests()], [3, 1]);
