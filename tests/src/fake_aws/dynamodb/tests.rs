@@ -295,8 +295,8 @@ fn what_dynamodb_refuses_changes_nothing() {
             "not understood: (attempts",
         ),
         (
-            update("SET attempts = attempts + :one", ""),
-            "not understood: attempts + :one",
+            update("SET attempts = webhookId + :one", ""),
+            "An operand in the update expression has an incorrect data type: +",
         ),
         (
             update("ADD attempts :one", ""),
