@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use url::{Host, Url};
 
-use crate::address::is_public;
+use crate::address::{self, NotPublic};
 
 /// Names and top-level domains that never belong to a partner on the internet: RFC 6761, 6762,
 /// 8375, 9476, ICANN's `internal`, and what resolvers and hosts files commonly answer themselves.
@@ -53,8 +53,8 @@ pub enum EndpointError {
     #[error("`{0}` is not a public host name")]
     Name(String),
     /// An address that is not on the public internet.
-    #[error("{0} is not a public address")]
-    Address(IpAddr),
+    #[error(transparent)]
+    Address(#[from] NotPublic),
 }
 
 impl EndpointRules {
@@ -92,11 +92,10 @@ impl EndpointRules {
     /// # Errors
     /// If it is not public.
     pub fn judge_address(self, address: IpAddr) -> Result<(), EndpointError> {
-        if self.allow_private || is_public(address) {
-            Ok(())
-        } else {
-            Err(EndpointError::Address(address))
+        if self.allow_private {
+            return Ok(());
         }
+        Ok(address::judge(address)?)
     }
 
     fn judge_name(self, name: &str) -> Result<(), EndpointError> {
@@ -196,11 +195,9 @@ mod tests {
                 "169.254.100.1",
             ),
         ] {
-            assert_eq!(
-                judged(url),
-                Err(format!("{address} is not a public address")),
-                "{url}"
-            );
+            let address: IpAddr = address.parse().unwrap();
+            let not_public = address::judge(address).unwrap_err();
+            assert_eq!(judged(url), Err(not_public.to_string()), "{url}");
         }
     }
 

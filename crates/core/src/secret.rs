@@ -2,33 +2,82 @@
 //!
 //! A value is one or more secrets separated by white space, newest first. Each may carry an end,
 //! `whsec_OLD;until=2026-12-01T12:00:00Z`; past it, it is ignored. That is a whole rotation with
-//! overlap: put the new secret in front, give the old one an end.
+//! overlap: put the new secret in front, give the old one an end, which is what [`rotate`] does.
+//!
+//! There are two schemes (Standard Webhooks 1.0, "Signature scheme"): `whsec_` secrets are shared
+//! with the receiver and sign with HMAC-SHA256, `whsk_` secrets are ours alone and sign with
+//! ed25519, which the receiver verifies with a public key, `whpk_`.
 //!
 //! A secret that is not exactly right is never repaired and never skipped: what it signed would
 //! either be refused by every receiver or, with an empty key, be forgeable by anyone.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit as _};
+use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use sha2::Sha256;
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
+
+use crate::timestamp;
 
 /// Marks an HMAC-SHA256 secret (Standard Webhooks 1.0, "Signing secret serialization").
-const PREFIX: &str = "whsec_";
+pub const SHARED_PREFIX: &str = "whsec_";
+/// Marks the secret half of an ed25519 key.
+pub const PRIVATE_PREFIX: &str = "whsk_";
+/// Marks the public half of an ed25519 key.
+pub const PUBLIC_PREFIX: &str = "whpk_";
 
-/// The shortest and longest key, in bytes (Standard Webhooks 1.0: "between 24 bytes (192 bits)
-/// and 64 bytes (512 bits)").
+/// The shortest and longest shared key, in bytes (Standard Webhooks 1.0: "between 24 bytes (192
+/// bits) and 64 bytes (512 bits)").
 const KEY_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 
-/// One secret, ready to sign. The key itself is not kept, only the state of an HMAC that has
-/// taken it in.
+/// Length of the seed of an ed25519 key, and of the shared keys that are made here, in bytes.
+pub const SEED_BYTES: usize = 32;
+
+/// How the base64 of what KMS or the AWS Encryption SDK has encrypted begins.
+const CIPHERTEXT_BEGINS: [&str; 4] = ["AQICA", "AYAD", "AgV4", "AQIDA"];
+
+/// How much a standard SSM parameter can hold, in bytes.
+pub const VALUE_MAX_BYTES: usize = 4096;
+
+/// How a secret signs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// `v1`: HMAC-SHA256 with a key that the receiver has too.
+    V1,
+    /// `v1a`: ed25519, of which the receiver has the public key.
+    V1a,
+}
+
+impl Scheme {
+    /// Both schemes.
+    pub const ALL: [Self; 2] = [Self::V1, Self::V1a];
+
+    /// What stands before the comma of a signature.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::V1 => "v1",
+            Self::V1a => "v1a",
+        }
+    }
+}
+
+/// A key, ready to sign.
+#[derive(Clone)]
+pub(crate) enum Key {
+    /// Not the key itself is kept, only the state of an HMAC that has taken it in.
+    Shared(Hmac<Sha256>),
+    Ed25519(Arc<Ed25519KeyPair>),
+}
+
+/// One secret, ready to sign.
 #[derive(Clone)]
 pub struct SigningSecret {
-    pub(crate) mac: Hmac<Sha256>,
+    pub(crate) key: Key,
     until: Option<SystemTime>,
 }
 
@@ -36,21 +85,41 @@ pub struct SigningSecret {
 #[derive(Clone, Debug)]
 pub struct SigningSecrets(Vec<SigningSecret>);
 
-/// Why a value can not be signed with. Never carries any part of the value.
+/// Why a secret can not be signed with. Never carries any part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
     /// Nothing but white space.
     #[error("the signing secret is empty")]
     Empty,
-    /// The first characters are others: a secret cut by white space, a ciphertext, a plain password.
-    #[error("the signing secret does not start with `{PREFIX}`")]
+    /// It begins like what a key of AWS has encrypted.
+    #[error(
+        "the signing secret looks like a ciphertext: store the secret itself, as a SecureString, \
+         and let SSM encrypt and decrypt it"
+    )]
+    Ciphertext,
+    /// The public key, which verifies.
+    #[error("this is a public key: what signs is its secret half, which starts with `{PRIVATE_PREFIX}`")]
+    PublicKey,
+    /// The first characters are others: a secret cut by white space, a plain password.
+    #[error(
+        "the signing secret does not start with `{SHARED_PREFIX}` or `{PRIVATE_PREFIX}` (is there \
+         white space in it?)"
+    )]
     Prefix,
     /// The rest is not standard base64 with padding.
-    #[error("the signing secret is not base64 (A-Z a-z 0-9 + /, padded with =) after `{PREFIX}`")]
+    #[error(
+        "the signing secret is not base64 (A-Z a-z 0-9 + /, padded with =) after its prefix"
+    )]
     Alphabet,
-    /// The key has a length that the specification does not allow.
+    /// The shared key has a length that the specification does not allow.
     #[error("the signing key has {0} bytes; it must have 24 to 64")]
     Length(usize),
+    /// The ed25519 key has another length than they have.
+    #[error("the ed25519 key has {0} bytes; it must have 32, or 64 with its public key")]
+    Ed25519Length(usize),
+    /// The public key that follows the ed25519 key is another one's.
+    #[error("the two halves of the ed25519 key do not belong together")]
+    Ed25519Halves,
     /// What follows a `;` is not `until=` and a time.
     #[error(
         "a signing secret may be followed by `;until=` and a time such as 2026-12-01T12:00:00Z, nothing else"
@@ -58,27 +127,61 @@ pub enum SecretError {
     Until,
 }
 
+/// Why a value of several secrets can not be signed with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SecretsError {
+    /// Which secret of the value is wrong, from 1.
+    pub number: usize,
+    /// How many the value has, as white space separates them.
+    pub of: usize,
+    /// What is wrong with it.
+    pub error: SecretError,
+}
+
+impl std::error::Error for SecretsError {}
+
+impl fmt::Display for SecretsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.of > 1 {
+            write!(f, "secret {} of {}: ", self.number, self.of)?;
+        }
+        self.error.fmt(f)
+    }
+}
+
 impl SigningSecrets {
     /// Reads the value of a signing-secret parameter.
     ///
     /// # Errors
     /// If any of the secrets in it is not exactly right, see [`SecretError`].
-    pub fn parse(value: &str) -> Result<Self, SecretError> {
+    pub fn parse(value: &str) -> Result<Self, SecretsError> {
+        let of = value.split_whitespace().count();
+        let at = |number| {
+            move |error| SecretsError {
+                number,
+                of: of.max(1),
+                error,
+            }
+        };
         let secrets = value
             .split_whitespace()
-            .map(SigningSecret::parse)
+            .zip(1..)
+            .map(|(text, number)| SigningSecret::parse(text).map_err(at(number)))
             .collect::<Result<Vec<_>, _>>()?;
         if secrets.is_empty() {
-            return Err(SecretError::Empty);
+            return Err(at(1)(SecretError::Empty));
         }
         Ok(Self(secrets))
     }
 
     /// The secrets to sign with at `now`, newest first; none if all have ended.
     pub fn active(&self, now: SystemTime) -> impl Iterator<Item = &SigningSecret> {
-        self.0
-            .iter()
-            .filter(move |secret| secret.until.is_none_or(|until| now < until))
+        self.0.iter().filter(move |secret| secret.is_active(now))
+    }
+
+    /// All of them, newest first, also those that have ended.
+    pub fn iter(&self) -> impl Iterator<Item = &SigningSecret> {
+        self.0.iter()
     }
 }
 
@@ -88,23 +191,127 @@ impl SigningSecret {
             None => (text, None),
             Some((secret, end)) => (secret, Some(parse_until(end)?)),
         };
-        let encoded = secret.strip_prefix(PREFIX).ok_or(SecretError::Prefix)?;
-        let key = STANDARD
-            .decode(encoded)
-            .map_err(|_| SecretError::Alphabet)?;
-        if !KEY_BYTES.contains(&key.len()) {
-            return Err(SecretError::Length(key.len()));
+        let key = if let Some(encoded) = secret.strip_prefix(SHARED_PREFIX) {
+            let key = decode(encoded)?;
+            if !KEY_BYTES.contains(&key.len()) {
+                return Err(SecretError::Length(key.len()));
+            }
+            let hmac = Hmac::new_from_slice(&key).map_err(|_| SecretError::Length(key.len()))?;
+            Key::Shared(hmac)
+        } else if let Some(encoded) = secret.strip_prefix(PRIVATE_PREFIX) {
+            Key::Ed25519(Arc::new(ed25519(&decode(encoded)?)?))
+        } else if secret.starts_with(PUBLIC_PREFIX) {
+            return Err(SecretError::PublicKey);
+        } else if CIPHERTEXT_BEGINS.iter().any(|start| secret.starts_with(start)) {
+            return Err(SecretError::Ciphertext);
+        } else {
+            return Err(SecretError::Prefix);
+        };
+        Ok(Self { key, until })
+    }
+
+    /// How it signs.
+    #[must_use]
+    pub fn scheme(&self) -> Scheme {
+        match self.key {
+            Key::Shared(_) => Scheme::V1,
+            Key::Ed25519(_) => Scheme::V1a,
         }
-        let mac = Hmac::new_from_slice(&key).map_err(|_| SecretError::Length(key.len()))?;
-        Ok(Self { mac, until })
+    }
+
+    /// When it ends, if it does.
+    #[must_use]
+    pub fn until(&self) -> Option<SystemTime> {
+        self.until
+    }
+
+    /// Whether it signs at `now`.
+    #[must_use]
+    pub fn is_active(&self, now: SystemTime) -> bool {
+        self.until.is_none_or(|until| now < until)
+    }
+
+    /// What the receiver verifies an ed25519 signature with, `whpk_` and base64.
+    #[must_use]
+    pub fn public_key(&self) -> Option<String> {
+        match &self.key {
+            Key::Shared(_) => None,
+            Key::Ed25519(pair) => Some(format!(
+                "{PUBLIC_PREFIX}{}",
+                STANDARD.encode(pair.public_key())
+            )),
+        }
+    }
+}
+
+pub(crate) fn decode(encoded: &str) -> Result<Vec<u8>, SecretError> {
+    STANDARD.decode(encoded).map_err(|_| SecretError::Alphabet)
+}
+
+/// A seed, or a seed and its public key as other tools write it.
+fn ed25519(key: &[u8]) -> Result<Ed25519KeyPair, SecretError> {
+    match key.split_at_checked(SEED_BYTES) {
+        Some((seed, [])) => Ed25519KeyPair::from_seed_unchecked(seed)
+            .map_err(|_| SecretError::Ed25519Length(key.len())),
+        Some((seed, public)) if public.len() == SEED_BYTES => {
+            Ed25519KeyPair::from_seed_and_public_key(seed, public)
+                .map_err(|_| SecretError::Ed25519Halves)
+        }
+        Some(_) | None => Err(SecretError::Ed25519Length(key.len())),
     }
 }
 
 fn parse_until(text: &str) -> Result<SystemTime, SecretError> {
     text.strip_prefix("until=")
-        .and_then(|time| OffsetDateTime::parse(time, &Rfc3339).ok())
-        .map(SystemTime::from)
+        .and_then(timestamp::parse)
         .ok_or(SecretError::Until)
+}
+
+/// The text of a secret with this key, which must come from a random source.
+#[must_use]
+pub fn secret_text(scheme: Scheme, key: &[u8; SEED_BYTES]) -> String {
+    let prefix = match scheme {
+        Scheme::V1 => SHARED_PREFIX,
+        Scheme::V1a => PRIVATE_PREFIX,
+    };
+    format!("{prefix}{}", STANDARD.encode(key))
+}
+
+/// Why a value can not be rotated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum RotateError {
+    /// What is there can not be signed with.
+    #[error(transparent)]
+    Value(#[from] SecretsError),
+    /// With the new secret the value would be longer than a parameter may be.
+    #[error("with one more secret the value has {0} bytes, and a parameter holds {VALUE_MAX_BYTES}: too many secrets are still active")]
+    TooLong(usize),
+}
+
+/// A parameter's value with `new`, a secret, in front. Those that are active go on signing until
+/// `end`, or until their own end if that comes first; those that have ended are left out.
+///
+/// # Errors
+/// If the value is not right as it is, or becomes too long.
+pub fn rotate(
+    value: &str,
+    new: &str,
+    end: SystemTime,
+    now: SystemTime,
+) -> Result<String, RotateError> {
+    let secrets = SigningSecrets::parse(value)?;
+    let mut rotated = new.to_owned();
+    for (text, secret) in value.split_whitespace().zip(secrets.iter()) {
+        let end = secret.until.map_or(end, |until| until.min(end));
+        if secret.is_active(now) && end > now {
+            let bare = text.split(';').next().unwrap_or(text);
+            rotated.push_str(&format!(" {bare};until={}", timestamp::format(end)));
+        }
+    }
+    if rotated.len() > VALUE_MAX_BYTES {
+        return Err(RotateError::TooLong(rotated.len()));
+    }
+    Ok(rotated)
 }
 
 impl fmt::Debug for SigningSecret {
@@ -120,6 +327,14 @@ mod tests {
     use super::*;
 
     const S: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+    /// Seed and public key of RFC 8032 §7.1, test 1.
+    const SEED: &str = "nWGxne/9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A=";
+    const PUBLIC: &str = "whpk_11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=";
+
+    fn whsk(key: &[u8]) -> String {
+        format!("whsk_{}", STANDARD.encode(key))
+    }
 
     fn whsec(key_bytes: usize) -> String {
         format!("whsec_{}", STANDARD.encode(vec![7; key_bytes]))
@@ -162,15 +377,23 @@ mod tests {
                 "WHSEC_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
                 SecretError::Prefix,
             ),
-            ("whsk_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", SecretError::Prefix),
+            (
+                "whsk_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+                SecretError::Ed25519Length(24),
+            ),
+            ("whsk_", SecretError::Ed25519Length(0)),
+            (whsk(&[7; 33]).as_str(), SecretError::Ed25519Length(33)),
+            (whsk(&[7; 64]).as_str(), SecretError::Ed25519Halves),
+            (PUBLIC, SecretError::PublicKey),
             (
                 "AQICAHhwm0YaISJeRtJm5n1G6uqeekXuoXXPe5UFce9Rq8",
-                SecretError::Prefix,
+                SecretError::Ciphertext,
             ),
+            ("hunter2", SecretError::Prefix),
             (cut, SecretError::Length(12)),
         ] {
             assert_eq!(
-                SigningSecrets::parse(value).unwrap_err(),
+                SigningSecrets::parse(value).unwrap_err().error,
                 error,
                 "{value:?}"
             );
@@ -182,9 +405,23 @@ mod tests {
 
     #[test]
     fn one_wrong_secret_among_several_refuses_them_all() {
+        let error = SigningSecrets::parse(&format!("{S} whsec_AA==")).unwrap_err();
         assert_eq!(
-            SigningSecrets::parse(&format!("{S} whsec_AA==")).unwrap_err(),
-            SecretError::Length(1)
+            error,
+            SecretsError {
+                number: 2,
+                of: 2,
+                error: SecretError::Length(1)
+            }
+        );
+        assert_eq!(
+            error.to_string(),
+            "secret 2 of 2: the signing key has 1 bytes; it must have 24 to 64"
+        );
+        let error = SigningSecrets::parse("whsec_AA==").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the signing key has 1 bytes; it must have 24 to 64"
         );
     }
 
@@ -211,7 +448,9 @@ mod tests {
             "2026-12-01T12:00:00Z",
         ] {
             assert_eq!(
-                SigningSecrets::parse(&format!("{S};{end}")).unwrap_err(),
+                SigningSecrets::parse(&format!("{S};{end}"))
+                    .unwrap_err()
+                    .error,
                 SecretError::Until,
                 "{end}"
             );
@@ -224,6 +463,75 @@ mod tests {
         assert_eq!(
             format!("{secrets:?}"),
             "SigningSecrets([SigningSecret(redacted)])"
+        );
+    }
+
+    #[test]
+    fn an_ed25519_secret_tells_its_public_key_with_and_without_it() {
+        let seed = STANDARD.decode(SEED).unwrap();
+        let public = STANDARD.decode(&PUBLIC["whpk_".len()..]).unwrap();
+        for key in [seed.clone(), [seed, public].concat()] {
+            let secrets = SigningSecrets::parse(&whsk(&key)).unwrap();
+            let secret = secrets.iter().next().unwrap();
+            assert_eq!(secret.scheme(), Scheme::V1a);
+            assert_eq!(secret.public_key().unwrap(), PUBLIC);
+        }
+        let shared = SigningSecrets::parse(S).unwrap();
+        assert_eq!(shared.iter().next().unwrap().public_key(), None);
+    }
+
+    #[test]
+    fn a_new_secret_is_one_to_sign_with() {
+        let key = [9; SEED_BYTES];
+        for scheme in Scheme::ALL {
+            let secrets = SigningSecrets::parse(&secret_text(scheme, &key)).unwrap();
+            assert_eq!(secrets.iter().next().unwrap().scheme(), scheme);
+        }
+    }
+
+    #[test]
+    fn a_rotation_puts_the_new_secret_in_front_and_gives_the_old_ones_an_end() {
+        let now = timestamp::parse("2026-11-30T12:00:00Z").unwrap();
+        let end = timestamp::parse("2026-12-01T12:00:00Z").unwrap();
+        let new = whsec(32);
+        assert_eq!(
+            rotate(&format!(" {S}\n"), &new, end, now).unwrap(),
+            format!("{new} {S};until=2026-12-01T12:00:00.000Z")
+        );
+        // An end that comes first stays, one that has passed takes its secret along.
+        let (other, third) = (whsec(40), whsec(48));
+        let value = format!(
+            "{S};until=2027-01-01T00:00:00Z {other};until=2026-11-30T13:00:00Z \
+             {third};until=2026-11-30T12:00:00Z"
+        );
+        assert_eq!(
+            rotate(&value, &new, end, now).unwrap(),
+            format!(
+                "{new} {S};until=2026-12-01T12:00:00.000Z \
+                 {other};until=2026-11-30T13:00:00.000Z"
+            )
+        );
+        // Without an overlap the old ones go at once.
+        assert_eq!(rotate(S, &new, now, now).unwrap(), new);
+    }
+
+    #[test]
+    fn a_value_that_is_wrong_or_becomes_too_long_is_not_rotated() {
+        let now = timestamp::parse("2026-11-30T12:00:00Z").unwrap();
+        let end = now + Duration::from_secs(60);
+        assert_eq!(
+            rotate("whsec_AA==", S, end, now),
+            Err(RotateError::Value(SecretsError {
+                number: 1,
+                of: 1,
+                error: SecretError::Length(1)
+            }))
+        );
+        let many = vec![S; 80].join(" ");
+        // 38 bytes each, `;until=` with a time 31 more, a space before it, and the new one.
+        assert_eq!(
+            rotate(&many, S, end, now),
+            Err(RotateError::TooLong(80 * (38 + 31 + 1) + 38))
         );
     }
 }

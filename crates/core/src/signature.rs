@@ -1,4 +1,5 @@
-//! The `webhook-signature` header (Standard Webhooks 1.0, "Signature scheme").
+//! The `webhook-signature` header (Standard Webhooks 1.0, "Signature scheme"): how it is made.
+//! How it is verified stands in [`verify`](crate::verify).
 
 use std::time::SystemTime;
 
@@ -6,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::Mac as _;
 
-use crate::secret::SigningSecrets;
+use crate::secret::{Key, SigningSecret, SigningSecrets};
 
 /// Name of the header that carries the delivery's identity.
 pub const ID_HEADER: &str = "webhook-id";
@@ -15,9 +16,9 @@ pub const TIMESTAMP_HEADER: &str = "webhook-timestamp";
 /// Name of the header that carries the signatures.
 pub const SIGNATURE_HEADER: &str = "webhook-signature";
 
-/// Signs one attempt with every secret that is active at `now`: `v1,<base64>` for each, newest
-/// first, separated by one space. `None` if no secret is active any more; then nothing may be
-/// sent.
+/// Signs one attempt with every secret that is active at `now`: `v1,<base64>` or `v1a,<base64>` for
+/// each, newest first, separated by one space. `None` if no secret is active any more; then nothing
+/// may be sent.
 ///
 /// `timestamp` is the number that stands in [`TIMESTAMP_HEADER`], in seconds.
 #[must_use]
@@ -31,23 +32,46 @@ pub fn sign(
     let mut header = String::new();
     let timestamp = timestamp.to_string();
     for secret in secrets.active(now) {
-        let mut mac = secret.mac.clone();
-        for part in [
-            webhook_id.as_bytes(),
-            b".",
-            timestamp.as_bytes(),
-            b".",
-            body,
-        ] {
-            mac.update(part);
-        }
         if !header.is_empty() {
             header.push(' ');
         }
-        header.push_str("v1,");
-        STANDARD.encode_string(mac.finalize().into_bytes(), &mut header);
+        header.push_str(secret.scheme().name());
+        header.push(',');
+        sign_with(secret, signed_content(webhook_id, &timestamp, body), &mut header);
     }
     (!header.is_empty()).then_some(header)
+}
+
+/// What is signed, in parts that follow each other: id, timestamp and body, with dots between them.
+pub(crate) fn signed_content<'a>(
+    webhook_id: &'a str,
+    timestamp: &'a str,
+    body: &'a [u8],
+) -> [&'a [u8]; 5] {
+    [
+        webhook_id.as_bytes(),
+        b".",
+        timestamp.as_bytes(),
+        b".",
+        body,
+    ]
+}
+
+/// Appends the base64 of a signature.
+fn sign_with(secret: &SigningSecret, content: [&[u8]; 5], header: &mut String) {
+    match &secret.key {
+        Key::Shared(hmac) => {
+            let mut mac = hmac.clone();
+            for part in content {
+                mac.update(part);
+            }
+            STANDARD.encode_string(mac.finalize().into_bytes(), header);
+        }
+        // It goes over what it signs twice, and so needs it in one piece.
+        Key::Ed25519(pair) => {
+            STANDARD.encode_string(pair.sign(&content.concat()), header);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -128,6 +152,29 @@ mod tests {
                 "{body}"
             );
         }
+    }
+
+    /// The seed and the signature that the official Go library tests with.
+    const GO_SEED: &str = "whsk_VEVTVFNJR05JTkdLRVlET05PVFVTRVRISVNGT1JBTlk=";
+    const GO_SIGNATURE: &str = "v1a,tQ9V2XOqn7jL/DQenEFpqIugdBVtiMmER5mhSkXBNwM0mkATuDe6KYYUuxqtaiHeYGb7KaaBRdM5WqyeFiL8Ag==";
+
+    #[test]
+    fn an_ed25519_secret_signs_as_in_the_official_library() {
+        let signed = |value: &str| {
+            signature(
+                value,
+                "msg_p5jXN8AQM9LWM0D4loKWxJek",
+                1_614_265_330,
+                r#"{"test": 2432232314}"#,
+            )
+            .unwrap()
+        };
+        assert_eq!(signed(GO_SEED), GO_SIGNATURE);
+        // While a partner moves from one scheme to the other.
+        assert_eq!(
+            signed(&format!("{GO_SEED} {S}")),
+            format!("{GO_SIGNATURE} v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=")
+        );
     }
 
     #[test]
