@@ -80,16 +80,8 @@ const SPECIAL_IPV6: [Network6; 11] = [
         7,
         "a private network, with a cloud's metadata",
     ),
-    (
-        Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0),
-        10,
-        "link-local",
-    ),
-    (
-        Ipv6Addr::new(0xfec0, 0, 0, 0, 0, 0, 0, 0),
-        10,
-        "site-local",
-    ),
+    (Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10, "link-local"),
+    (Ipv6Addr::new(0xfec0, 0, 0, 0, 0, 0, 0, 0), 10, "site-local"),
     (Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 0), 8, "multicast"),
 ];
 
@@ -327,7 +319,10 @@ mod tests {
     #[test]
     fn what_an_address_is_and_carries_is_told() {
         for (address, told) in [
-            ("10.1.2.3", "10.1.2.3 is not a public address: it is a private network"),
+            (
+                "10.1.2.3",
+                "10.1.2.3 is not a public address: it is a private network",
+            ),
             (
                 "::ffff:169.254.169.254",
                 "::ffff:169.254.169.254 is not a public address: it is link-local, with the cloud's \

@@ -62,7 +62,7 @@ pub enum HeaderError {
     #[error("the value of the header `{0}` is not a string (S)")]
     WrongType(String),
     /// The attribute itself has another type.
-    #[error("`headers` is not a map (M)")]
+    #[error("not a map (M)")]
     NotAMap,
 }
 
@@ -122,7 +122,9 @@ impl CustomHeaders {
 fn check(name: &str, value: &str) -> Result<(String, String), HeaderError> {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if name.is_empty() || name.len() > NAME_MAX_BYTES || !name.bytes().all(is_token) {
-        return Err(HeaderError::Name(name.chars().take(NAME_MAX_BYTES).collect()));
+        return Err(HeaderError::Name(
+            name.chars().take(NAME_MAX_BYTES).collect(),
+        ));
     }
     let visible = value.bytes().all(|byte| matches!(byte, b' '..=b'~'));
     if !visible || value.trim() != value || value.len() > VALUE_MAX_BYTES {
@@ -177,7 +179,17 @@ mod tests {
             let shown: String = name.chars().take(64).collect();
             assert_eq!(error, HeaderError::Name(shown), "{name:?}");
         }
-        for value in ["a\r\nX-Injected: 1", "a\n", "\0", "\u{7f}", "é", "a\tb", " a", "a ", &"x".repeat(1025)] {
+        for value in [
+            "a\r\nX-Injected: 1",
+            "a\n",
+            "\0",
+            "\u{7f}",
+            "é",
+            "a\tb",
+            " a",
+            "a ",
+            &"x".repeat(1025),
+        ] {
             let error = CustomHeaders::new([("x-a", value)]).unwrap_err();
             assert_eq!(error, HeaderError::Value("x-a".into()), "{value:?}");
         }

@@ -13,7 +13,9 @@
 //! | [`job`] | the SQS message that carries a delivery |
 //! | [`packing`] | which jobs go into one `SendMessageBatch` |
 //! | [`endpoint`], [`address`] | where a webhook may be sent |
+//! | [`header`] | which headers a subscription may add |
 //! | [`secret`], [`signature`] | how it is signed |
+//! | [`verify`] | how a receiver finds out that it was |
 //! | [`record`], [`mod@turn`] | whether an attempt is due, and which one |
 //! | [`outcome`], [`retry_after`] | what an answer means |
 //! | [`policy`], [`mod@decide`] | what happens next, and when |
@@ -25,6 +27,7 @@ pub mod address;
 pub mod decide;
 pub mod endpoint;
 pub mod event;
+pub mod header;
 pub mod identity;
 pub mod job;
 pub mod json;
@@ -40,6 +43,7 @@ pub mod signature;
 pub mod subscription;
 pub mod timestamp;
 pub mod turn;
+pub mod verify;
 
 mod sqs_text;
 

@@ -98,7 +98,9 @@ pub enum SecretError {
     )]
     Ciphertext,
     /// The public key, which verifies.
-    #[error("this is a public key: what signs is its secret half, which starts with `{PRIVATE_PREFIX}`")]
+    #[error(
+        "this is a public key: what signs is its secret half, which starts with `{PRIVATE_PREFIX}`"
+    )]
     PublicKey,
     /// The first characters are others: a secret cut by white space, a plain password.
     #[error(
@@ -107,9 +109,7 @@ pub enum SecretError {
     )]
     Prefix,
     /// The rest is not standard base64 with padding.
-    #[error(
-        "the signing secret is not base64 (A-Z a-z 0-9 + /, padded with =) after its prefix"
-    )]
+    #[error("the signing secret is not base64 (A-Z a-z 0-9 + /, padded with =) after its prefix")]
     Alphabet,
     /// The shared key has a length that the specification does not allow.
     #[error("the signing key has {0} bytes; it must have 24 to 64")]
@@ -202,7 +202,10 @@ impl SigningSecret {
             Key::Ed25519(Arc::new(ed25519(&decode(encoded)?)?))
         } else if secret.starts_with(PUBLIC_PREFIX) {
             return Err(SecretError::PublicKey);
-        } else if CIPHERTEXT_BEGINS.iter().any(|start| secret.starts_with(start)) {
+        } else if CIPHERTEXT_BEGINS
+            .iter()
+            .any(|start| secret.starts_with(start))
+        {
             return Err(SecretError::Ciphertext);
         } else {
             return Err(SecretError::Prefix);
@@ -284,7 +287,9 @@ pub enum RotateError {
     #[error(transparent)]
     Value(#[from] SecretsError),
     /// With the new secret the value would be longer than a parameter may be.
-    #[error("with one more secret the value has {0} bytes, and a parameter holds {VALUE_MAX_BYTES}: too many secrets are still active")]
+    #[error(
+        "with one more secret the value has {0} bytes, and a parameter holds {VALUE_MAX_BYTES}: too many secrets are still active"
+    )]
     TooLong(usize),
 }
 

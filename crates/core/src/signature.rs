@@ -37,7 +37,11 @@ pub fn sign(
         }
         header.push_str(secret.scheme().name());
         header.push(',');
-        sign_with(secret, signed_content(webhook_id, &timestamp, body), &mut header);
+        sign_with(
+            secret,
+            signed_content(webhook_id, &timestamp, body),
+            &mut header,
+        );
     }
     (!header.is_empty()).then_some(header)
 }

@@ -3,6 +3,7 @@
 //! Rows are written by hand, by the console and by scripts, so every attribute may be missing or
 //! have another type: that is a finding about this row, never a reason to stop.
 
+use crate::header::{CustomHeaders, HeaderError};
 use crate::identity::{SubscriberId, SubscriberIdError};
 
 /// The longest url, in bytes. Much of it is logged when it is wrong, and it travels in every job.
@@ -20,8 +21,8 @@ pub enum Attribute<'a> {
     Other,
 }
 
-/// The attributes of one row.
-#[derive(Clone, Copy, Debug, Default)]
+/// The attributes of one row. `description`, which is for people, is not looked at.
+#[derive(Clone, Debug, Default)]
 pub struct Row<'a> {
     /// `subscriberId`, the sort key.
     pub subscriber_id: Option<Attribute<'a>>,
@@ -29,6 +30,8 @@ pub struct Row<'a> {
     pub url: Option<Attribute<'a>>,
     /// `enabled`.
     pub enabled: Option<Attribute<'a>>,
+    /// `headers`: names and values of a map, or an attribute of another type.
+    pub headers: Option<Result<Vec<(&'a str, Attribute<'a>)>, Attribute<'a>>>,
 }
 
 /// One subscription: where a subscriber wants the events of one type.
@@ -40,10 +43,12 @@ pub struct Subscription {
     pub url: String,
     /// Whether to send at all.
     pub enabled: bool,
+    /// What is sent beside our own headers.
+    pub headers: CustomHeaders,
 }
 
 /// Why a row is not a subscription.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RowError {
     /// An attribute is missing.
     #[error("`{0}` is missing")]
@@ -60,6 +65,9 @@ pub enum RowError {
     /// The url is longer than any that is meant.
     #[error("`url` is longer than {URL_MAX_BYTES} bytes")]
     UrlTooLong,
+    /// The headers can not be sent.
+    #[error("`headers`: {0}")]
+    Headers(#[from] HeaderError),
 }
 
 impl Subscription {
@@ -96,8 +104,27 @@ impl Subscription {
             subscriber_id,
             url: url.to_owned(),
             enabled,
+            headers: headers(row.headers)?,
         })
     }
+}
+
+fn headers(
+    attribute: Option<Result<Vec<(&str, Attribute<'_>)>, Attribute<'_>>>,
+) -> Result<CustomHeaders, HeaderError> {
+    let headers = match attribute {
+        None => return Ok(CustomHeaders::default()),
+        Some(Ok(headers)) => headers,
+        Some(Err(_)) => return Err(HeaderError::NotAMap),
+    };
+    let headers = headers
+        .into_iter()
+        .map(|(name, value)| match value {
+            Attribute::Text(value) => Ok((name, value)),
+            Attribute::Flag(_) | Attribute::Other => Err(HeaderError::WrongType(name.to_owned())),
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    CustomHeaders::new(headers)
 }
 
 #[cfg(test)]
@@ -108,6 +135,7 @@ mod tests {
         subscriber_id: Some(Attribute::Text("kasse-nord")),
         url: Some(Attribute::Text("https://example.com/hook")),
         enabled: Some(Attribute::Flag(true)),
+        headers: None,
     };
 
     #[test]
@@ -118,6 +146,7 @@ mod tests {
                 subscriber_id: SubscriberId::parse("kasse-nord").unwrap(),
                 url: "https://example.com/hook".into(),
                 enabled: true,
+                headers: CustomHeaders::default(),
             }
         );
         let off = Row {
@@ -125,6 +154,15 @@ mod tests {
             ..GOOD
         };
         assert!(!Subscription::from_row(off).unwrap().enabled);
+        let with_headers = Row {
+            headers: Some(Ok(vec![
+                ("X-Api-Key", Attribute::Text("k")),
+                ("Webhook-Id", Attribute::Text("forged")),
+            ])),
+            ..GOOD
+        };
+        let headers = Subscription::from_row(with_headers).unwrap().headers;
+        assert_eq!(headers.iter().collect::<Vec<_>>(), [("x-api-key", "k")]);
     }
 
     #[test]
@@ -179,6 +217,28 @@ mod tests {
                     ..GOOD
                 },
                 "`subscriberId`: a subscriberId is 1 to 64 characters of A-Z, a-z, 0-9, `_` and `-`",
+            ),
+            (
+                Row {
+                    headers: Some(Err(Attribute::Text("{}"))),
+                    ..GOOD
+                },
+                "`headers`: not a map (M)",
+            ),
+            (
+                Row {
+                    headers: Some(Ok(vec![("x-a", Attribute::Flag(true))])),
+                    ..GOOD
+                },
+                "`headers`: the value of the header `x-a` is not a string (S)",
+            ),
+            (
+                Row {
+                    headers: Some(Ok(vec![("x-a", Attribute::Text("1\r\nx-b: 2"))])),
+                    ..GOOD
+                },
+                "`headers`: the value of the header `x-a` must be visible ASCII with spaces only \
+                 inside, at most 1024 characters",
             ),
         ] {
             assert_eq!(

@@ -11,7 +11,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use ring::signature::{ED25519, UnparsedPublicKey};
 use sha2::Sha256;
 
-use crate::secret::{PUBLIC_PREFIX, SHARED_PREFIX, SecretError, SEED_BYTES, Scheme, decode};
+use crate::secret::{PUBLIC_PREFIX, SEED_BYTES, SHARED_PREFIX, Scheme, SecretError, decode};
 use crate::signature::signed_content;
 
 /// How far the sender's clock and ours may be apart, either way: what the official libraries allow.
@@ -35,7 +35,9 @@ pub enum KeyError {
     #[error("there is no secret to verify with")]
     Empty,
     /// The first characters are others.
-    #[error("what to verify with starts with `{SHARED_PREFIX}` (shared secret) or `{PUBLIC_PREFIX}` (public key)")]
+    #[error(
+        "what to verify with starts with `{SHARED_PREFIX}` (shared secret) or `{PUBLIC_PREFIX}` (public key)"
+    )]
     Prefix,
     /// The rest is not standard base64 with padding.
     #[error("after its prefix it is not base64 (A-Z a-z 0-9 + /, padded with =)")]
@@ -231,7 +233,9 @@ mod tests {
             signature,
         };
         let now = UNIX_EPOCH + Duration::from_secs(AT.saturating_add_signed(seconds_later));
-        VerifyingKeys::parse(keys).unwrap().verify(signed, BODY, now)
+        VerifyingKeys::parse(keys)
+            .unwrap()
+            .verify(signed, BODY, now)
     }
 
     #[test]
@@ -295,8 +299,20 @@ mod tests {
         };
         assert_eq!(keys.verify_signature(signed, BODY), Ok(()));
         let wrong = Err(Rejection::Signature);
-        assert_eq!(keys.verify_signature(signed, b"{\"test\":2432232314}"), wrong);
-        assert_eq!(keys.verify_signature(Signed { id: "msg_x", ..signed }, BODY), wrong);
+        assert_eq!(
+            keys.verify_signature(signed, b"{\"test\":2432232314}"),
+            wrong
+        );
+        assert_eq!(
+            keys.verify_signature(
+                Signed {
+                    id: "msg_x",
+                    ..signed
+                },
+                BODY
+            ),
+            wrong
+        );
         let later = Signed {
             timestamp: "1614265331",
             ..signed
@@ -335,7 +351,11 @@ mod tests {
             "2021-02-25T15:02:10Z",
             "99999999999999999999",
         ] {
-            assert_eq!(with(ID, timestamp), Err(Rejection::Timestamp), "{timestamp}");
+            assert_eq!(
+                with(ID, timestamp),
+                Err(Rejection::Timestamp),
+                "{timestamp}"
+            );
         }
         // Milliseconds.
         assert_eq!(
@@ -349,7 +369,10 @@ mod tests {
         for (text, error) in [
             ("", KeyError::Empty),
             ("hunter2", KeyError::Prefix),
-            ("whsk_VEVTVFNJR05JTkdLRVlET05PVFVTRVRISVNGT1JBTlk=", KeyError::Prefix),
+            (
+                "whsk_VEVTVFNJR05JTkdLRVlET05PVFVTRVRISVNGT1JBTlk=",
+                KeyError::Prefix,
+            ),
             ("whsec_AA==", KeyError::Length(1)),
             ("whpk_AA==", KeyError::Length(1)),
             ("whsec_!", KeyError::Alphabet),

@@ -5,14 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use hyper::Uri;
-use hyper::header::{HeaderMap, HeaderValue};
 use tokio::time::Instant;
-use webhooks_core::endpoint::EndpointError;
 use webhooks_core::outcome::Fault;
-use webhooks_core::signature::{ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, sign};
+use webhooks_core::signature::sign;
 use webhooks_core::turn::{Memory, Received, Run};
 use webhooks_core::{Outcome, Step, Turn, turn};
+use webhooks_post::request;
 
 use crate::Deliver;
 use crate::deliveries::Change;
@@ -238,14 +236,14 @@ impl Deliver {
             reads.found(&self.tables),
             reads.secret(&self.secrets, &delivery.key.subscriber_id),
         );
-        let url = match found.subscription(&delivery.key) {
+        let (url, custom) = match found.subscription(&delivery.key) {
             None => return fault(Fault::Subscription, &"the table could not be read"),
             Some(Lookup::Broken(error)) => return fault(Fault::Row, &error),
             Some(Lookup::Missing) => return Err(Unwanted::NoSubscription),
             Some(Lookup::Subscription(row)) if !row.enabled => return Err(Unwanted::Disabled),
-            Some(Lookup::Subscription(row)) => row.url,
+            Some(Lookup::Subscription(row)) => (row.url, row.headers),
         };
-        let uri = match self.endpoint(&url) {
+        let uri = match request::endpoint(self.endpoints, &url) {
             Ok(uri) => uri,
             Err(error) => {
                 let text = error.to_string();
@@ -264,7 +262,7 @@ impl Deliver {
         let timestamp = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let id = &delivery.webhook_id;
         let Some(headers) = sign(&secrets, id, timestamp, &delivery.payload, now)
-            .and_then(|signature| signed_headers(id, timestamp, &signature))
+            .and_then(|signature| request::headers(id, timestamp, &signature, &custom))
         else {
             return fault(Fault::Secret, &"every signing secret has ended");
         };
@@ -285,12 +283,6 @@ impl Deliver {
             elapsed: Some(posted.elapsed),
             error: posted.error,
         })
-    }
-
-    fn endpoint(&self, url: &str) -> Result<Uri, EndpointError> {
-        let url = self.endpoints.judge_url(url)?;
-        // Two parsers, one meaning: what the guard judged is written out and read again.
-        Uri::try_from(url.as_str()).map_err(|_| EndpointError::NotAUrl)
     }
 
     /// From what came of an attempt to the message's fate.
@@ -402,14 +394,4 @@ fn whole_seconds(then: SystemTime, now: SystemTime) -> u32 {
     let wait = then.duration_since(now).unwrap_or_default();
     let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
     u32::try_from(seconds).unwrap_or(u32::MAX)
-}
-
-/// The three headers of Standard Webhooks; `None` if one has a character that no header may have,
-/// which the job's and the secret's rules exclude.
-fn signed_headers(id: &str, timestamp: u64, signature: &str) -> Option<HeaderMap> {
-    let mut headers = HeaderMap::with_capacity(8);
-    headers.insert(ID_HEADER, HeaderValue::from_str(id).ok()?);
-    headers.insert(TIMESTAMP_HEADER, HeaderValue::from(timestamp));
-    headers.insert(SIGNATURE_HEADER, HeaderValue::from_str(signature).ok()?);
-    Some(headers)
 }

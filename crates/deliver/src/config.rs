@@ -1,10 +1,15 @@
 //! The environment of the function.
 
+use std::time::Duration;
+
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 use webhooks_core::endpoint::EndpointRules;
 use webhooks_core::policy::{
     self, Configuration, OverrideError, Overrides, RetryPolicy, VISIBILITY_TIMEOUT_SECONDS,
 };
 use webhooks_core::setting::{SettingError, Settings, flag, http_url, table_name};
+use webhooks_post::Trust;
 
 /// Which deliveries have a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +47,10 @@ pub struct Config {
     pub most_receives: u32,
     /// `ALLOW_PRIVATE_ENDPOINTS`.
     pub endpoints: EndpointRules,
+    /// `EXTRA_CA_FILE`: a PEM file with certificate authorities that are trusted beside Mozilla's.
+    pub trust: Trust,
+    /// `SECRET_CACHE_SECONDS`: how long a secret is used before SSM is asked again, at most.
+    pub secret_cache: Duration,
 }
 
 /// Why the function can not start.
@@ -107,9 +116,29 @@ impl Config {
                     flag,
                 )?,
             },
+            trust: Trust {
+                more: settings.optional(
+                    "EXTRA_CA_FILE",
+                    "the path of a PEM file with certificates",
+                    Vec::new(),
+                    certificates,
+                )?,
+            },
+            secret_cache: settings.optional(
+                "SECRET_CACHE_SECONDS",
+                "a whole number of seconds from 1 to 3600",
+                SECRET_CACHE,
+                |text| {
+                    let seconds = text.parse().ok().filter(|seconds| (1..=3600).contains(seconds));
+                    seconds.map(Duration::from_secs)
+                },
+            )?,
         })
     }
 }
+
+/// How long a secret is used before SSM is asked again.
+const SECRET_CACHE: Duration = Duration::from_secs(300);
 
 const TABLE: &str = "the name of a DynamoDB table";
 
@@ -169,6 +198,13 @@ fn retry_policy(
     })?)
 }
 
+/// The certificates in a file, at least one.
+fn certificates(path: &str) -> Option<Vec<CertificateDer<'static>>> {
+    let all = CertificateDer::pem_file_iter(path).ok()?;
+    let all = all.collect::<Result<Vec<_>, _>>().ok()?;
+    (!all.is_empty()).then_some(all)
+}
+
 /// Names without white space around them, at least one.
 fn field_names(text: &str) -> Option<Vec<String>> {
     let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
@@ -188,8 +224,6 @@ fn secret_prefix(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn config(change: (&str, Option<&str>)) -> Result<Config, String> {

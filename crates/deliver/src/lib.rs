@@ -11,12 +11,9 @@
 
 mod attempt;
 mod config;
-mod connection;
-mod counted;
 mod deliveries;
 mod metrics;
 mod notices;
-mod post;
 mod reads;
 mod remember;
 mod report;
@@ -42,6 +39,7 @@ use webhooks_core::job::{Job, JobError};
 use webhooks_core::policy::RetryPolicy;
 use webhooks_core::turn::Run;
 use webhooks_core::{Outcome, Step, decide};
+use webhooks_post::Poster;
 use webhooks_shell::time;
 
 use attempt::{Delivery, Ended, Fate};
@@ -49,7 +47,6 @@ pub use config::{Config, DeliveryLog};
 use deliveries::{Change, Deliveries, Written};
 use metrics::Metrics;
 use notices::{Notice, Notices};
-use post::Poster;
 use reads::Reads;
 use secrets::SecretCache;
 use sqs_event::{Message, NotAnSqsEvent};
@@ -129,7 +126,7 @@ impl Deliver {
         aws: &SdkConfig,
     ) -> Result<Self, rustls::Error> {
         Ok(Self {
-            poster: Poster::new(config.endpoints)?,
+            poster: Poster::new(config.endpoints, &config.trust)?,
             policy: config.policy,
             endpoints: config.endpoints,
             delivery_log: config.delivery_log,
@@ -137,7 +134,7 @@ impl Deliver {
             most_receives: config.most_receives,
             function_name,
             queue: Queue::new(aws, config.queue_url),
-            secrets: SecretCache::new(aws, config.secret_prefix),
+            secrets: SecretCache::new(aws, config.secret_prefix, config.secret_cache),
             tables: Tables::new(
                 aws,
                 config.table_name.clone(),

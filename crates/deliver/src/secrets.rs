@@ -1,7 +1,7 @@
 //! Signing secrets from SSM, kept for a while.
 //!
-//! SSM answers 40 requests a second for a whole account, so secrets are kept for up to five
-//! minutes, and a batch asks for all that it misses in one call. Since an environment handles one
+//! SSM answers 40 requests a second for a whole account, so secrets are kept for a while (five
+//! minutes unless set otherwise), and a batch asks for all that it misses in one call. Since an environment handles one
 //! batch at a time, that is also what keeps two tasks from asking for the same secret.
 
 use std::collections::HashMap;
@@ -16,12 +16,12 @@ use aws_sdk_ssm::operation::get_parameters::{GetParametersError, GetParametersOu
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use webhooks_core::identity::SubscriberId;
-use webhooks_core::secret::{SecretError, SigningSecrets};
+use webhooks_core::secret::{SecretsError, SigningSecrets};
 use webhooks_shell::aws;
 
-/// How long a secret is used before SSM is asked again. Each is kept for a random part of it
-/// between four fifths and all, so that environments started together do not ask together.
-const FRESH: Duration = Duration::from_secs(300);
+/// How much of the time for which a secret is used without asking SSM again is random, so that
+/// environments started together do not ask together.
+const JITTER: f64 = 0.2;
 
 /// How long a secret that was read is still used while SSM can not be asked. A rotation may be
 /// missed for that long, which the old secret's overlap has to cover.
@@ -44,7 +44,7 @@ pub(crate) enum SecretUnavailable {
     Missing(String),
     /// The parameter's value can not be signed with.
     #[error("parameter {0}: {1}")]
-    Broken(String, SecretError),
+    Broken(String, SecretsError),
     /// SSM could not be asked, or refused.
     #[error("parameter {0} can not be read: {1}")]
     Unreadable(String, String),
@@ -57,6 +57,8 @@ pub(crate) type SecretResult = Result<Arc<SigningSecrets>, SecretUnavailable>;
 pub(crate) struct SecretCache {
     client: Client,
     prefix: String,
+    /// How long a secret is used before SSM is asked again, at most.
+    fresh: Duration,
     kept: Mutex<HashMap<SubscriberId, Kept>>,
 }
 
@@ -71,10 +73,11 @@ struct Kept {
 }
 
 impl SecretCache {
-    pub(crate) fn new(aws: &SdkConfig, prefix: String) -> Self {
+    pub(crate) fn new(aws: &SdkConfig, prefix: String, fresh: Duration) -> Self {
         Self {
             client: Client::new(aws),
             prefix,
+            fresh,
             kept: Mutex::default(),
         }
     }
@@ -129,8 +132,8 @@ impl SecretCache {
             (Ok(secrets), _) => Kept {
                 result: Ok(secrets),
                 failures: 0,
-                fresh_until: now + FRESH.mul_f64(1.0 - 0.2 * rand::random::<f64>()),
-                usable_until: now + STALE,
+                fresh_until: now + self.fresh.mul_f64(1.0 - JITTER * rand::random::<f64>()),
+                usable_until: now + STALE.max(self.fresh),
             },
             (Err(error @ SecretUnavailable::Unreadable(..)), Some(stale)) => {
                 tracing::warn!(%error, subscriberId = %subscriber, "secret.stale");
@@ -263,13 +266,14 @@ mod tests {
 
     const S1: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
     const S2: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
+    const FRESH: Duration = Duration::from_secs(300);
     const SECOND: Duration = Duration::from_secs(1);
 
     fn cache() -> SecretCache {
         let config = SdkConfig::builder()
             .behavior_version(aws_config::BehaviorVersion::latest())
             .build();
-        SecretCache::new(&config, "webhooks".into())
+        SecretCache::new(&config, "webhooks".into(), FRESH)
     }
 
     fn cache_at_start() -> (SecretCache, SubscriberId, SystemTime) {
@@ -329,7 +333,7 @@ mod tests {
     fn a_secret_that_was_deleted_or_broken_is_not_signed_with_from_memory() {
         for error in [
             SecretUnavailable::Missing("/p".into()),
-            SecretUnavailable::Broken("/p".into(), SecretError::Empty),
+            SecretUnavailable::Broken("/p".into(), SigningSecrets::parse("").unwrap_err()),
         ] {
             let (cache, subscriber, now) = cache_at_start();
             cache.settle(&subscriber, learned(S1), now).unwrap();

@@ -248,7 +248,7 @@ impl Tables {
             (
                 &self.subscriptions,
                 subscriptions,
-                "eventType, subscriberId, #word, enabled",
+                "eventType, subscriberId, #word, enabled, headers",
                 "url",
             ),
             (

@@ -101,7 +101,7 @@ impl Pages<'_> {
 /// is skipped with a log line; it must not stop the others.
 pub(crate) fn read_row(item: &Item, event: &Event<'_>, tally: &mut Tally) -> Option<Subscription> {
     let row = aws::row(item);
-    match Subscription::from_row(row) {
+    match Subscription::from_row(row.clone()) {
         Ok(subscription) if subscription.enabled => Some(subscription),
         Ok(_) => {
             tally.disabled += 1;

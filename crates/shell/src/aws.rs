@@ -80,16 +80,28 @@ pub fn causes(error: &dyn Error) -> String {
 /// A row of the subscriptions table as core reads it.
 #[must_use]
 pub fn row(item: &HashMap<String, AttributeValue>) -> Row<'_> {
-    let attribute = |name: &str| {
-        item.get(name).map(|value| match value {
-            AttributeValue::S(text) => Attribute::Text(text),
-            AttributeValue::Bool(flag) => Attribute::Flag(*flag),
-            _ => Attribute::Other,
-        })
-    };
+    let named = |name: &str| item.get(name).map(attribute);
+    let headers = item.get("headers").map(|value| match value {
+        AttributeValue::M(map) => {
+            let entries = map.iter();
+            Ok(entries
+                .map(|(name, value)| (name.as_str(), attribute(value)))
+                .collect())
+        }
+        other => Err(attribute(other)),
+    });
     Row {
-        subscriber_id: attribute("subscriberId"),
-        url: attribute("url"),
-        enabled: attribute("enabled"),
+        subscriber_id: named("subscriberId"),
+        url: named("url"),
+        enabled: named("enabled"),
+        headers,
+    }
+}
+
+fn attribute(value: &AttributeValue) -> Attribute<'_> {
+    match value {
+        AttributeValue::S(text) => Attribute::Text(text),
+        AttributeValue::Bool(flag) => Attribute::Flag(*flag),
+        _ => Attribute::Other,
     }
 }

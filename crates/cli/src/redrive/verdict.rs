@@ -205,6 +205,7 @@ fn is_overdue(record: &Record, now: SystemTime) -> bool {
 mod tests {
     use std::time::Duration;
 
+    use webhooks_core::header::CustomHeaders;
     use webhooks_core::identity::SubscriberId;
 
     use super::super::filter::Identity;
@@ -408,6 +409,7 @@ mod tests {
                 subscriber_id: SubscriberId::parse("kasse-nord").unwrap(),
                 url: "https://example.com/".into(),
                 enabled,
+                headers: CustomHeaders::default(),
             })
         };
         assert!(of_subscription(Some(&subscription(true))).is_ok());

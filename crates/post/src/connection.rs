@@ -17,6 +17,7 @@ use hyper::Uri;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::dns::Name;
+use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, RootCertStore};
 use tower_service::Service;
 use webhooks_core::endpoint::{EndpointError, EndpointRules};
@@ -28,17 +29,39 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// A name could not be resolved.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ResolveError {
+pub enum ResolveError {
     /// The resolver said no, or nothing.
     #[error("the host name can not be resolved: {0}")]
     Failed(#[from] io::Error),
     /// The name exists and has no address.
     #[error("the host name has no address")]
     Empty,
+    /// One of its addresses may not be called.
+    #[error(transparent)]
+    Forbidden(#[from] EndpointError),
 }
 
-/// The resolver of the system, with every answer judged. If one of them is not allowed, none is
-/// used: a name that mixes public and private addresses is an attack, or as good as one.
+/// Who vouches for a server's certificate.
+#[derive(Debug, Clone, Default)]
+pub struct Trust {
+    /// Certificate authorities beside those of Mozilla's list, such as a company's own.
+    pub more: Vec<CertificateDer<'static>>,
+}
+
+/// Resolves a name with the resolver of the system, once, and judges every answer. If one of them
+/// is not allowed, none is given: a name that mixes public and private addresses is an attack, or
+/// as good as one.
+///
+/// # Errors
+/// If there is no address, or one that may not be called.
+pub async fn resolve(rules: EndpointRules, name: &str) -> Result<Vec<IpAddr>, ResolveError> {
+    let answers = tokio::net::lookup_host((name, 0)).await?;
+    let addresses: Vec<IpAddr> = answers.map(|answer| answer.ip()).collect();
+    judge_answers(rules, &addresses)?;
+    Ok(addresses)
+}
+
+/// [`resolve`] for the HTTP client.
 #[derive(Clone, Copy)]
 pub(crate) struct GuardedResolver {
     rules: EndpointRules,
@@ -56,22 +79,31 @@ impl Service<Name> for GuardedResolver {
     fn call(&mut self, name: Name) -> Self::Future {
         let rules = self.rules;
         Box::pin(async move {
-            let addresses: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0))
-                .await
-                .map_err(ResolveError::Failed)?
-                .collect();
-            judge_answers(rules, &addresses)?;
-            Ok(addresses.into_iter())
+            let addresses = resolve(rules, name.as_str()).await?;
+            // The client puts the url's port in the place of this one.
+            let addresses = addresses.into_iter().map(|address| (address, 0).into());
+            Ok(addresses.collect::<Vec<_>>().into_iter())
         })
     }
 }
 
-fn judge_answers(rules: EndpointRules, addresses: &[SocketAddr]) -> Result<(), BoxError> {
+/// The rule that an error is about, if it is one of ours.
+pub(crate) fn forbidden<'a>(
+    error: &'a (dyn std::error::Error + 'static),
+) -> Option<&'a EndpointError> {
+    match error.downcast_ref() {
+        Some(ResolveError::Forbidden(rule)) => Some(rule),
+        Some(ResolveError::Failed(_) | ResolveError::Empty) => None,
+        None => error.downcast_ref(),
+    }
+}
+
+fn judge_answers(rules: EndpointRules, addresses: &[IpAddr]) -> Result<(), ResolveError> {
     if addresses.is_empty() {
-        return Err(ResolveError::Empty.into());
+        return Err(ResolveError::Empty);
     }
     for address in addresses {
-        rules.judge_address(address.ip())?;
+        rules.judge_address(*address)?;
     }
     Ok(())
 }
@@ -89,22 +121,26 @@ pub(crate) struct Connector {
 }
 
 impl Connector {
-    /// A connector that trusts the certificate authorities of Mozilla's list, which is compiled
-    /// in: nothing has to be read and parsed at cold start.
+    /// A connector. Mozilla's list of certificate authorities is compiled in: nothing has to be read
+    /// and parsed at cold start.
     ///
     /// # Errors
-    /// If TLS can not be set up.
+    /// If TLS can not be set up, or one of the further authorities is none.
     pub(crate) fn new(
         rules: EndpointRules,
+        trust: &Trust,
         connect_timeout: Duration,
     ) -> Result<Self, rustls::Error> {
         let mut http = HttpConnector::new_with_resolver(GuardedResolver { rules });
         http.enforce_http(false);
         http.set_nodelay(true);
         http.set_connect_timeout(Some(connect_timeout));
-        let roots = RootCertStore {
+        let mut roots = RootCertStore {
             roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
         };
+        for authority in &trust.more {
+            roots.add(authority.clone())?;
+        }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let tls = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
@@ -174,8 +210,8 @@ mod tests {
     fn blocked(error: &(dyn std::error::Error + 'static)) -> Option<String> {
         let mut cause = Some(error);
         while let Some(error) = cause {
-            if let Some(blocked) = error.downcast_ref::<EndpointError>() {
-                return Some(blocked.to_string());
+            if let Some(rule) = forbidden(error) {
+                return Some(rule.to_string());
             }
             cause = error.source();
         }
@@ -184,15 +220,14 @@ mod tests {
 
     #[test]
     fn one_private_answer_refuses_the_whole_name() {
-        let public: SocketAddr = "93.184.215.14:0".parse().unwrap();
-        for private in ["10.0.0.5:0", "[::1]:0", "[::ffff:169.254.169.254]:0"] {
-            let private: SocketAddr = private.parse().unwrap();
+        let public: IpAddr = "93.184.215.14".parse().unwrap();
+        for private in ["10.0.0.5", "::1", "::ffff:169.254.169.254"] {
+            let private: IpAddr = private.parse().unwrap();
+            let told = PRODUCTION.judge_address(private).unwrap_err().to_string();
             for answers in [[public, private], [private, public]] {
                 let error = judge_answers(PRODUCTION, &answers).unwrap_err();
-                assert_eq!(
-                    blocked(&*error),
-                    Some(format!("{} is not a public address", private.ip()))
-                );
+                assert!(matches!(error, ResolveError::Forbidden(_)));
+                assert_eq!(error.to_string(), told);
             }
         }
         assert!(judge_answers(PRODUCTION, &[public]).is_ok());
@@ -201,7 +236,7 @@ mod tests {
     #[test]
     fn a_name_without_an_address_is_a_failure_of_the_name_and_no_blocked_address() {
         let error = judge_answers(PRODUCTION, &[]).unwrap_err();
-        assert!(error.is::<ResolveError>());
+        assert!(matches!(error, ResolveError::Empty));
     }
 
     #[tokio::test]
@@ -209,14 +244,15 @@ mod tests {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         for host in ["localhost", "127.0.0.1", "[::1]", "[::ffff:127.0.0.1]"] {
-            let mut connector = Connector::new(PRODUCTION, Duration::from_secs(1)).unwrap();
+            let mut connector =
+                Connector::new(PRODUCTION, &Trust::default(), Duration::from_secs(1)).unwrap();
             let uri = format!("http://{host}:{port}/").parse().unwrap();
             let Err(error) = connector.call(uri).await else {
                 panic!("connected to {host}");
             };
             let reason = blocked(&*error);
             assert!(
-                reason.is_some_and(|reason| reason.ends_with("is not a public address")),
+                reason.is_some_and(|reason| reason.ends_with("it is this machine")),
                 "{host}"
             );
         }

@@ -1,4 +1,4 @@
-//! One POST: what is sent, how long it may take, and what its end means.
+//! One POST: how long it may take, and what its end means.
 
 use std::error::Error as StdError;
 use std::time::Duration;
@@ -6,16 +6,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER, USER_AGENT};
+use hyper::header::{HeaderMap, RETRY_AFTER};
 use hyper::{Method, Request, Response, Uri};
 use hyper_util::client::legacy::{Client, Error as ClientError};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::Instant;
-use webhooks_core::endpoint::{EndpointError, EndpointRules};
+use webhooks_core::endpoint::EndpointRules;
 use webhooks_core::outcome::{Failure, Outcome};
 use webhooks_core::retry_after::RetryAfter;
 
-use crate::connection::{Connector, ResolveError};
+use crate::connection::{self, Connector, ResolveError, Trust};
 use crate::counted::{ANSWER_MAX_BYTES, AnswerTooLong, ConnectionRecord};
 
 /// How long an answer's body is waited for once its status line has decided. Reading it to the
@@ -41,18 +41,14 @@ const DEAD_WITHIN: Duration = Duration::from_secs(1);
 /// The longest error text that is kept, in characters.
 const ERROR_MAX_CHARS: usize = 300;
 
-/// Names the sender to receivers.
-const USER_AGENT_VALUE: HeaderValue =
-    HeaderValue::from_static(concat!("sqs-webhooks/", env!("CARGO_PKG_VERSION")));
-
 type HttpClient = Client<Connector, Full<Bytes>>;
 
 /// The connection of an exchange, and the number of the answer on it.
 type Exchange = (ConnectionRecord, usize);
 
-/// The HTTP client of the function. It speaks HTTP/1.1, follows no redirect, uses no proxy, keeps
+/// The HTTP client. It speaks HTTP/1.1, follows no redirect, uses no proxy, keeps
 /// no cookie and decompresses nothing.
-pub(crate) struct Poster {
+pub struct Poster {
     /// Uses connections again, within and across invocations.
     pooled: HttpClient,
     /// Always connects anew.
@@ -63,18 +59,21 @@ pub(crate) struct Poster {
 
 /// How a POST ended.
 #[derive(Debug)]
-pub(crate) struct Posted {
+pub struct Posted {
     /// What it came to.
     pub outcome: Outcome,
     /// What went wrong, for a person, if nothing was answered. Holds no part of the url.
     pub error: Option<String>,
     /// How long it took from the beginning to the status line, or to the failure.
     pub elapsed: Duration,
+    /// The answer's body as far as it was read: what came within [`BODY_PATIENCE`], if it ended by
+    /// then.
+    pub answer: Bytes,
 }
 
 impl Posted {
     /// Whether no answer came in time.
-    pub(crate) fn is_timeout(&self) -> bool {
+    pub fn is_timeout(&self) -> bool {
         matches!(
             self.outcome,
             Outcome::Retry {
@@ -86,12 +85,12 @@ impl Posted {
 }
 
 impl Poster {
-    /// A client that goes where the rules allow.
+    /// A client that goes where the rules allow, to servers that are vouched for.
     ///
     /// # Errors
     /// If TLS can not be set up.
-    pub(crate) fn new(rules: EndpointRules) -> Result<Self, rustls::Error> {
-        let connector = Connector::new(rules, CONNECT_TIMEOUT)?;
+    pub fn new(rules: EndpointRules, trust: &Trust) -> Result<Self, rustls::Error> {
+        let connector = Connector::new(rules, trust, CONNECT_TIMEOUT)?;
         let mut builder = Client::builder(TokioExecutor::new());
         builder
             .pool_timer(TokioTimer::new())
@@ -107,42 +106,38 @@ impl Poster {
     }
 
     /// POSTs `body` to `uri`. Connecting, sending and the status line together may take `limit`.
-    pub(crate) async fn post(
-        &self,
-        uri: Uri,
-        signed_headers: HeaderMap,
-        body: Bytes,
-        limit: Duration,
-    ) -> Posted {
+    pub async fn post(&self, uri: Uri, headers: HeaderMap, body: Bytes, limit: Duration) -> Posted {
         let began = Instant::now();
         let deadline = began + limit;
         let body_bytes = body.len();
-        let exchange = self.exchange(uri, signed_headers, body);
+        let exchange = self.exchange(uri, headers, body);
         let result = tokio::time::timeout_at(deadline, exchange).await;
         let elapsed = began.elapsed();
-        let (outcome, error) = match result {
+        let (outcome, error, answer) = match result {
             Ok(Ok((response, exchange))) => {
                 let status = response.status().as_u16();
                 let outcome = Outcome::of_response(status, retry_after(response.headers()));
-                let ended = finish(response, deadline).await;
-                if let Some((connection, answer)) = exchange {
-                    connection.exchange_ended(answer, ended, body_bytes);
+                let answer = finish(response, deadline).await;
+                if let Some((connection, number)) = exchange {
+                    connection.exchange_ended(number, answer.is_some(), body_bytes);
                 }
-                (outcome, None)
+                (outcome, None, answer.unwrap_or_default())
             }
             Ok(Err(error)) => {
                 let (outcome, text) = failed(&error);
-                (outcome, Some(text))
+                (outcome, Some(text), Bytes::new())
             }
             Err(_) => (
                 Outcome::without_answer(Failure::Timeout),
                 Some(format!("no answer within {} ms", limit.as_millis())),
+                Bytes::new(),
             ),
         };
         Posted {
             outcome,
             error,
             elapsed,
+            answer,
         }
     }
 
@@ -151,17 +146,14 @@ impl Poster {
     async fn exchange(
         &self,
         uri: Uri,
-        signed_headers: HeaderMap,
+        headers: HeaderMap,
         body: Bytes,
     ) -> Result<(Response<Incoming>, Option<Exchange>), ClientError> {
         let request = || {
             let mut request = Request::new(Full::new(body.clone()));
             *request.method_mut() = Method::POST;
             *request.uri_mut() = uri.clone();
-            let headers = request.headers_mut();
-            *headers = signed_headers.clone();
-            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            headers.insert(USER_AGENT, USER_AGENT_VALUE);
+            *request.headers_mut() = headers.clone();
             request
         };
         let client = if self.connector.open_connections() < KEPT_CONNECTIONS {
@@ -209,12 +201,12 @@ fn retry_after(headers: &HeaderMap) -> Option<RetryAfter> {
         .max_by_key(|retry_after| retry_after.seconds_from(now))
 }
 
-/// Reads what is left of an answer, so that the connection can be used again, and tells whether
-/// its end was reached. Whatever comes of it, the status line has decided.
-async fn finish(response: Response<Incoming>, deadline: Instant) -> bool {
+/// Reads what is left of an answer, so that the connection can be used again; `None` if its end was
+/// not reached. Whatever comes of it, the status line has decided.
+async fn finish(response: Response<Incoming>, deadline: Instant) -> Option<Bytes> {
     let patience = deadline.min(Instant::now() + BODY_PATIENCE);
     let body = tokio::time::timeout_at(patience, response.into_body().collect()).await;
-    matches!(body, Ok(Ok(_)))
+    Some(body.ok()?.ok()?.to_bytes())
 }
 
 /// What an exchange without an answer means.
@@ -227,8 +219,8 @@ fn failed(error: &ClientError) -> (Outcome, String) {
     let mut text = String::new();
     let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
     while let Some(error) = cause {
-        if let Some(blocked) = error.downcast_ref::<EndpointError>() {
-            return (Outcome::Blocked(blocked.clone()), blocked.to_string());
+        if let Some(rule) = connection::forbidden(error) {
+            return (Outcome::Blocked(rule.clone()), rule.to_string());
         }
         if error.is::<ResolveError>() {
             failure = Failure::Dns;
