@@ -44,6 +44,10 @@ impl Report {
         Self::not_sent(Outcome::Fault(fault), error.to_string())
     }
 
+    fn is_security_event(&self) -> bool {
+        matches!(self.outcome, Outcome::Blocked(_))
+    }
+
     fn millis(&self) -> Option<u64> {
         u64::try_from(self.elapsed?.as_millis()).ok()
     }
@@ -101,7 +105,8 @@ impl Report {
         metrics
     }
 
-    /// The one line of this attempt. Faults of ours are errors, which an alarm counts.
+    /// The one line of this attempt. Faults of ours are errors, which an alarm counts; an endpoint
+    /// that is not allowed is a matter for whoever watches over security.
     pub(crate) fn log(&self, delivery: &Delivery, run: &Run, step: Step, now: SystemTime) {
         let delay_seconds = match step {
             Step::Retry { delay_seconds } => Some(delay_seconds),
@@ -122,6 +127,7 @@ impl Report {
                     failure = self.outcome.failure(),
                     error = self.error,
                     ms = self.millis(),
+                    security = self.is_security_event().then_some("endpoint.blocked"),
                     deadReason = record::dead_reason(step).map(|reason| reason.name()),
                     delaySeconds = delay_seconds,
                     nextAt = record::next_at(step, now).map(timestamp::format),

@@ -3,10 +3,13 @@
 
 use std::collections::BTreeSet;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use e2e::receiver::{Answer, Receiver};
 use e2e::signature::{assert_signed, secret_for, v1};
 use e2e::sqs_event::{Job, Record};
 use e2e::stage::{Stage, failures};
+use ring::signature::{ED25519, UnparsedPublicKey};
 use serde_json::{Value, json};
 
 const DELIVER: &str = env!("CARGO_BIN_EXE_deliver");
@@ -257,4 +260,45 @@ async fn an_id_that_could_be_taken_for_another_message_is_never_signed() {
     let all: Vec<String> = (0..ids.len()).map(|n| format!("m{n}")).collect();
     assert_eq!(batch.response, failures(&all));
     assert_eq!(receiver.connections(), 0);
+}
+
+/// The seed that the official library for Go tests with, and what it signs with it.
+const ED25519_SECRET: &str = "whsk_VEVTVFNJR05JTkdLRVlET05PVFVTRVRISVNGT1JBTlk=";
+
+#[tokio::test]
+async fn an_ed25519_secret_adds_a_signature_that_its_public_key_verifies() {
+    let receiver = Receiver::always(Answer::status(204)).await;
+    let stage = Stage::for_deliver().await;
+    stage.subscribe("kasse-nord", &receiver.url("/"));
+    stage.set_secret("kasse-nord", &format!("{ED25519_SECRET}\n{SECRET}"));
+    let deliver = stage.start(DELIVER).await;
+    let job = Job::for_subscriber("kasse-nord");
+
+    let batch = stage
+        .deliver(&deliver, &[Record::new(0, &job.text())])
+        .await;
+
+    assert_eq!(batch.reported(), [] as [&str; 0]);
+    let requests = receiver.requests();
+    let [request] = &requests[..] else {
+        panic!("{requests:?}");
+    };
+    let header = |name| request.header(name).unwrap();
+    let (id, timestamp) = (header("webhook-id"), header("webhook-timestamp"));
+    let signatures: Vec<&str> = header("webhook-signature").split(' ').collect();
+    let [ed25519, shared] = signatures[..] else {
+        panic!("{signatures:?}");
+    };
+    assert_eq!(shared, v1(SECRET, id, timestamp, &request.body));
+    // The public key was computed from the seed by another library (Python's cryptography).
+    let public = STANDARD
+        .decode("ZlN4eg7dSSqi0moX9hQUk3orrOouK3QVQSlJa248c/g=")
+        .unwrap();
+    let signature = STANDARD
+        .decode(ed25519.strip_prefix("v1a,").unwrap())
+        .unwrap();
+    let signed = [format!("{id}.{timestamp}.").as_bytes(), &request.body].concat();
+    UnparsedPublicKey::new(&ED25519, public)
+        .verify(&signed, &signature)
+        .unwrap();
 }

@@ -85,6 +85,7 @@ fn expected() -> Vec<Expected> {
             )
         },
         embedded("DeadDeliveriesAlarm", "Dead"),
+        embedded("BlockedEndpointsAlarm", "Blocked"),
         embedded("RecordErrorsAlarm", "RecordErrors"),
         Expected {
             statistic: "p99",

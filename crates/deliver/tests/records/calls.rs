@@ -76,7 +76,7 @@ async fn one_call_reads_both_tables_consistently_and_no_more_than_is_needed() {
             TABLE_NAME: {
                 "Keys": [{"eventType": {"S": "OrderPaid"}, "subscriberId": {"S": "kasse-nord"}}],
                 "ConsistentRead": true,
-                "ProjectionExpression": "eventType, subscriberId, #word, enabled",
+                "ProjectionExpression": "eventType, subscriberId, #word, enabled, headers",
                 "ExpressionAttributeNames": {"#word": "url"},
             },
             DELIVERIES_TABLE: {
