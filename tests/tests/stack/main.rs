@@ -6,6 +6,7 @@
 //! | [`endings`] | every way in which a delivery can end |
 //! | [`fan_out`] | from an event to its jobs, and what cannot become jobs |
 //! | [`signatures`] | what partners verify, with the official libraries |
+//! | [`rotation`] | a new secret while webhooks go out |
 //! | [`policies`] | what each retry policy promises, and when |
 //! | [`redrive`] | how a dead delivery gets a new life |
 //! | [`operators`] | what the `webhooks` command tells, and sends again |
@@ -33,6 +34,7 @@ mod operators;
 mod outages;
 mod policies;
 mod redrive;
+mod rotation;
 mod side_by_side;
 mod signatures;
 
