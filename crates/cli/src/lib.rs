@@ -15,6 +15,8 @@
 //! | [`stack`] | what a stack is made of, from the outputs of its CloudFormation template |
 //! | [`aws`] | region, credentials and time limits, and errors that say what to do |
 //! | [`tables`], [`delivery`] | what the tables say |
+//! | [`subscriptions`] | who receives what, and how that is changed |
+//! | [`parameters`] | the signing secrets in SSM |
 //! | [`moment`], [`span`] | points in time and durations as people write them |
 //! | [`output`], [`grid`], [`error`] | text or JSON, safe for a terminal, and exit codes |
 
@@ -31,11 +33,13 @@ pub mod grid;
 pub mod log;
 pub mod moment;
 pub mod output;
+pub mod parameters;
 pub mod redrive;
 pub mod schedule;
 pub mod span;
 pub mod stack;
 pub mod stats;
+pub mod subscriptions;
 pub mod tables;
 
 /// What every verb is given beside its own arguments.
