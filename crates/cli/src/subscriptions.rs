@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::error::ProvideErrorMetadata;
+use aws_sdk_dynamodb::error::ProvideErrorMetadata as _;
 use aws_sdk_dynamodb::types::AttributeValue;
 use webhooks_core::identity::SubscriberId;
 use webhooks_core::subscription::{RowError, Subscription};
@@ -291,6 +291,31 @@ impl Subscriptions {
             Err(error) => Err(aws::failure("dynamodb:DeleteItem", &error)),
         }
     }
+}
+
+/// Those of a subscriber's rows that are to these events, or all of them if none is named.
+///
+/// # Errors
+/// If there are none, or none to one of the events.
+pub fn chosen(
+    mut entries: Vec<Entry>,
+    subscriber: &SubscriberId,
+    events: &[String],
+) -> Result<Vec<Entry>, Error> {
+    let missing = events
+        .iter()
+        .find(|event| !entries.iter().any(|entry| entry.event_type == **event));
+    let missing = match missing {
+        Some(event) => event.as_str(),
+        None if entries.is_empty() => "anything",
+        None => {
+            entries.retain(|entry| events.is_empty() || events.contains(&entry.event_type));
+            return Ok(entries);
+        }
+    };
+    Err(Error::NotFound(format!(
+        "{subscriber} is not subscribed to {missing}: `webhooks list` shows who is subscribed to what"
+    )))
 }
 
 const CONDITION_FAILED: &str = "ConditionalCheckFailedException";
