@@ -37,7 +37,7 @@ pub async fn run(arguments: &Arguments, context: &Context) -> Result<Switched, E
     let subscriptions = Subscriptions::new(&aws, &stack);
     let all = subscriptions.of_subscriber(subscriber).await?;
     let entries = chosen(all, subscriber, &arguments.event)?;
-    for entry in &entries {
+    for entry in entries.iter().filter(|it| it.enabled != Some(true)) {
         refuse_url(entry, stack.endpoint_rules())?;
     }
     let mut change = Change::default();

@@ -86,7 +86,7 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(error.starts_with("`localhost`: "), "{error}");
-        assert!(error.contains("loopback"), "{error}");
+        assert!(error.contains(" is not a public address"), "{error}");
         let open = EndpointRules {
             allow_private: true,
         };

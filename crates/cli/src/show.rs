@@ -4,6 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use clap::Args;
 use serde::Serialize;
+use webhooks_core::header::is_reserved;
 use webhooks_core::identity::SubscriberId;
 
 use crate::args::subscriber_id;
@@ -70,6 +71,8 @@ pub struct Subscription {
 pub struct Header {
     /// Its name.
     pub name: String,
+    /// Whether it is sent: those that sign, frame or route a request are not a subscription's.
+    pub sent: bool,
     /// Its value, if that is to be shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
@@ -128,6 +131,7 @@ impl Subscription {
                 .headers
                 .into_iter()
                 .map(|(name, value)| Header {
+                    sent: !is_reserved(&name),
                     name,
                     value: reveal.then_some(value),
                 })
@@ -168,8 +172,11 @@ impl Display for Show {
             line("  url", &subscription.url)?;
             line("  state", &subscription.state())?;
             for header in &subscription.headers {
-                let hidden = "(a value that --reveal shows)";
-                let value = header.value.as_deref().unwrap_or(hidden);
+                let value = match (header.sent, header.value.as_deref()) {
+                    (false, _) => "(reserved, not sent)",
+                    (true, Some(value)) => value,
+                    (true, None) => "(a value that --reveal shows)",
+                };
                 line("  header", &format!("{}: {value}", header.name))?;
             }
             if let Some(description) = &subscription.description {

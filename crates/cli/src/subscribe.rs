@@ -202,15 +202,13 @@ fn existing(
     subscriber: &SubscriberId,
     context: &Context,
 ) -> SecretState {
-    match facts(&found.value, context.now, false) {
-        Ok(facts) if facts.iter().any(|secret| secret.active) => SecretState::There(facts),
-        Ok(_) => SecretState::Unusable(format!(
-            "all secrets in parameter {} have ended",
-            parameters.name(subscriber)
-        )),
-        Err(error) => SecretState::Unusable(format!(
-            "parameter {}: {error}",
-            parameters.name(subscriber)
-        )),
-    }
+    let name = parameters.name(subscriber);
+    let problem = match facts(&found.value, context.now, false) {
+        Ok(secrets) if secrets.iter().any(|secret| secret.active) => {
+            return SecretState::There { secrets };
+        }
+        Ok(_) => format!("all secrets in parameter {name} have ended"),
+        Err(error) => format!("parameter {name}: {error}"),
+    };
+    SecretState::Unusable { problem }
 }

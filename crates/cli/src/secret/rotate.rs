@@ -108,7 +108,7 @@ pub async fn run(arguments: &Arguments, context: &Context) -> Result<Rotated, Er
         old: old.into_iter().skip(1).collect(),
         parameter: name,
         version,
-        overwritten: (version != found.version + 1).then_some(version - 1),
+        overwritten: (version > found.version + 1).then_some(version - 1),
     })
 }
 
@@ -163,9 +163,9 @@ impl Display for Rotated {
             write!(
                 f,
                 "The old one has ended. Functions that are warm still sign with it, until \
-                 {everywhere} at the latest (half an hour\nmore while SSM can not be asked); from \
-                 then on nothing is signed with it.\nUntil the partner has the new one it refuses \
-                 what comes, and that is tried again later."
+                 {everywhere} at the latest\n(while SSM can not be asked, for half an hour at \
+                 most).\nUntil the partner has the new one it refuses what comes, and that is \
+                 tried again later."
             )?;
         } else {
             write!(

@@ -28,14 +28,20 @@ pub struct Subscribed {
 
 /// The secret of a subscriber.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(tag = "state", rename_all = "camelCase")]
 pub enum SecretState {
     /// Just made: what the partner is given.
     New(Handover),
     /// Made earlier, and left alone.
-    There(Vec<Facts>),
+    There {
+        /// What is known of it, and of those beside it.
+        secrets: Vec<Facts>,
+    },
     /// Made earlier, and not fit to sign with.
-    Unusable(String),
+    Unusable {
+        /// Why not.
+        problem: String,
+    },
 }
 
 /// What was done with one event type.
@@ -77,7 +83,7 @@ impl SecretState {
 
 impl Report for Subscribed {
     fn exit(&self) -> Exit {
-        let unusable = matches!(self.secret, SecretState::Unusable(_));
+        let unusable = matches!(self.secret, SecretState::Unusable { .. });
         if self.error.is_some() || unusable {
             Exit::Failed
         } else {
@@ -138,14 +144,19 @@ impl Subscribed {
                 )?;
                 (name, text.to_owned())
             }
-            SecretState::There(facts) => {
+            SecretState::There { secrets } => {
                 writeln!(f, "\nFor the partner:\n")?;
-                match facts.iter().find_map(|secret| secret.public_key.clone()) {
+                match secrets.iter().find_map(|secret| secret.public_key.clone()) {
                     Some(key) => ("public key", key),
-                    None => ("secret", "the one that it has already".to_owned()),
+                    None => (
+                        "secret",
+                        format!(
+                            "the one that it has already (`webhooks secret show {id} --reveal`)"
+                        ),
+                    ),
                 }
             }
-            SecretState::Unusable(problem) => {
+            SecretState::Unusable { problem } => {
                 return write!(
                     f,
                     "\nNothing can be signed: {problem}. Mend it, or replace it by `webhooks secret \
