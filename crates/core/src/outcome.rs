@@ -37,7 +37,7 @@ pub enum Failure {
     Dns,
     /// No connection.
     Connect,
-    /// The certificate or the TLS handshake was refused.
+    /// The certificate was not accepted, or the TLS handshake failed.
     Tls,
     /// The connection broke before a status line had come.
     Connection,

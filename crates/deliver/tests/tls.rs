@@ -168,7 +168,7 @@ async fn a_server_that_never_shakes_hands_is_given_up_within_the_time_for_connec
         batch.took
     );
     deliver
-        .line_with(&["delivery.attempted", r#""failure":"connect""#])
+        .line_with(&["delivery.attempted", r#""failure":"tls""#])
         .await;
     let another = tokio::time::timeout(Duration::ZERO, listener.accept()).await;
     assert!(another.is_err(), "not at once: {another:?}");

@@ -5,6 +5,7 @@
 //! client does not ask a resolver about those), the connection to what was judged, and TLS. No
 //! proxy is consulted.
 
+use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -14,31 +15,69 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper::Uri;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper::http::uri::Scheme;
+use hyper_rustls::MaybeHttpsStream;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::dns::Name;
-use rustls::pki_types::CertificateDer;
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout_at};
+use tokio_rustls::TlsConnector;
 use tower_service::Service;
 use webhooks_core::endpoint::{EndpointError, EndpointRules};
 
 use crate::counted::Counted;
+use crate::resolution::{ResolveError, resolve};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A name could not be resolved.
+/// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
-pub enum ResolveError {
-    /// The resolver said no, or nothing.
-    #[error("the host name can not be resolved: {0}")]
-    Failed(#[from] io::Error),
-    /// The name exists and has no address.
-    #[error("the host name has no address")]
-    Empty,
-    /// One of its addresses may not be called.
+pub(crate) enum ConnectError {
+    /// The address that stands in the URL may not be called.
     #[error(transparent)]
     Forbidden(#[from] EndpointError),
+    /// The host is no name that a server can prove to have.
+    #[error("the host name is not a valid one")]
+    Name,
+    /// The name gave no address that may be called.
+    #[error(transparent)]
+    Resolve(#[from] ResolveError),
+    /// No address could be connected to.
+    #[error("there is no connection to the server")]
+    Tcp(#[source] BoxError),
+    /// The server did not get through the TLS handshake.
+    #[error("the TLS handshake failed")]
+    Tls(#[source] io::Error),
+    /// The time for all of this was over.
+    #[error("{step} took longer than {} ms", limit.as_millis())]
+    TimedOut {
+        /// What it was over in.
+        step: ConnectStep,
+        /// What all steps together may take.
+        limit: Duration,
+    },
+}
+
+/// The steps to a connection, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ConnectStep {
+    Resolve,
+    Tcp,
+    Tls,
+}
+
+impl fmt::Display for ConnectStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Resolve => "resolving the host name",
+            Self::Tcp => "connecting to the server",
+            Self::Tls => "the TLS handshake",
+        })
+    }
 }
 
 /// Who vouches for a server's certificate.
@@ -48,76 +87,41 @@ pub struct Trust {
     pub more: Vec<CertificateDer<'static>>,
 }
 
-/// Resolves a name with the resolver of the system, once, and judges every answer. If one of them
-/// is not allowed, none is given: a name that mixes public and private addresses is an attack, or
-/// as good as one.
-///
-/// # Errors
-/// If there is no address, or one that may not be called.
-pub async fn resolve(rules: EndpointRules, name: &str) -> Result<Vec<IpAddr>, ResolveError> {
-    let answers = tokio::net::lookup_host((name, 0)).await?;
-    let addresses: Vec<IpAddr> = answers.map(|answer| answer.ip()).collect();
-    judge_answers(rules, &addresses)?;
-    Ok(addresses)
-}
+/// A resolver that knows nothing but the addresses that were judged.
+#[derive(Clone)]
+struct Judged(Vec<IpAddr>);
 
-/// [`resolve`] for the HTTP client.
-#[derive(Clone, Copy)]
-pub(crate) struct GuardedResolver {
-    rules: EndpointRules,
-}
-
-impl Service<Name> for GuardedResolver {
+impl Service<Name> for Judged {
     type Response = std::vec::IntoIter<SocketAddr>;
-    type Error = BoxError;
-    type Future = BoxFuture<Result<Self::Response, BoxError>>;
+    type Error = std::convert::Infallible;
+    type Future = std::future::Ready<Result<Self::Response, Self::Error>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, name: Name) -> Self::Future {
-        let rules = self.rules;
-        Box::pin(async move {
-            let addresses = resolve(rules, name.as_str()).await?;
-            // The client puts the url's port in the place of this one.
-            let addresses = addresses.into_iter().map(|address| (address, 0).into());
-            Ok(addresses.collect::<Vec<_>>().into_iter())
-        })
+    fn call(&mut self, _: Name) -> Self::Future {
+        // The client puts the url's port in the place of this one.
+        let addresses = self.0.iter().map(|address| (*address, 0).into());
+        std::future::ready(Ok(addresses.collect::<Vec<_>>().into_iter()))
     }
-}
-
-/// The rule that an error is about, if it is one of ours.
-pub(crate) fn forbidden<'a>(
-    error: &'a (dyn std::error::Error + 'static),
-) -> Option<&'a EndpointError> {
-    match error.downcast_ref() {
-        Some(ResolveError::Forbidden(rule)) => Some(rule),
-        Some(ResolveError::Failed(_) | ResolveError::Empty) => None,
-        None => error.downcast_ref(),
-    }
-}
-
-fn judge_answers(rules: EndpointRules, addresses: &[IpAddr]) -> Result<(), ResolveError> {
-    if addresses.is_empty() {
-        return Err(ResolveError::Empty);
-    }
-    for address in addresses {
-        rules.judge_address(*address)?;
-    }
-    Ok(())
 }
 
 /// Makes connections for the HTTP client.
 #[derive(Clone)]
 pub(crate) struct Connector {
-    https: HttpsConnector<HttpConnector<GuardedResolver>>,
+    dialer: Dialer,
+    /// Every open connection holds a clone.
+    open: Arc<()>,
+}
+
+#[derive(Clone)]
+struct Dialer {
+    tls: Arc<ClientConfig>,
     rules: EndpointRules,
     /// Limit of resolving, connecting and the TLS handshake together. The client goes on with a
     /// connect that nobody waits for any more, so it must end by itself.
     limit: Duration,
-    /// Every open connection holds a clone.
-    open: Arc<()>,
 }
 
 impl Connector {
@@ -129,12 +133,8 @@ impl Connector {
     pub(crate) fn new(
         rules: EndpointRules,
         trust: &Trust,
-        connect_timeout: Duration,
+        limit: Duration,
     ) -> Result<Self, rustls::Error> {
-        let mut http = HttpConnector::new_with_resolver(GuardedResolver { rules });
-        http.enforce_http(false);
-        http.set_nodelay(true);
-        http.set_connect_timeout(Some(connect_timeout));
         let mut roots = RootCertStore {
             roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
         };
@@ -146,15 +146,12 @@ impl Connector {
             .with_safe_default_protocol_versions()?
             .with_root_certificates(roots)
             .with_no_client_auth();
-        let https = HttpsConnectorBuilder::new()
-            .with_tls_config(tls)
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(http);
         Ok(Self {
-            https,
-            rules,
-            limit: connect_timeout,
+            dialer: Dialer {
+                tls: Arc::new(tls),
+                rules,
+                limit,
+            },
             open: Arc::new(()),
         })
     }
@@ -164,39 +161,77 @@ impl Connector {
     pub(crate) fn open_connections(&self) -> usize {
         Arc::strong_count(&self.open)
     }
+}
 
-    fn judge_literal(&self, uri: &Uri) -> Result<(), EndpointError> {
+impl Service<Uri> for Connector {
+    type Response = Counted<MaybeHttpsStream<TokioIo<TcpStream>>>;
+    type Error = ConnectError;
+    type Future = BoxFuture<Result<Self::Response, ConnectError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ConnectError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let Self { dialer, open } = self.clone();
+        Box::pin(async move { Ok(Counted::new(dialer.dial(uri).await?, open)) })
+    }
+}
+
+impl Dialer {
+    async fn dial(&self, uri: Uri) -> Result<MaybeHttpsStream<TokioIo<TcpStream>>, ConnectError> {
+        let deadline = Instant::now() + self.limit;
+        let timed_out = |step| ConnectError::TimedOut {
+            step,
+            limit: self.limit,
+        };
         let host = uri.host().unwrap_or_default();
-        match host.trim_matches(['[', ']']).parse::<IpAddr>() {
-            Ok(address) => self.rules.judge_address(address),
-            // A name: the resolver judges what it stands for.
-            Err(_) => Ok(()),
+        let host = host.trim_matches(['[', ']']);
+        let server_name = (uri.scheme() != Some(&Scheme::HTTP))
+            .then(|| server_name(host))
+            .transpose()?;
+
+        let addresses = timeout_at(deadline, self.addresses(host))
+            .await
+            .map_err(|_| timed_out(ConnectStep::Resolve))??;
+
+        let mut tcp = HttpConnector::new_with_resolver(Judged(addresses));
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_connect_timeout(Some(self.limit));
+        let stream = timeout_at(deadline, tcp.call(uri))
+            .await
+            .map_err(|_| timed_out(ConnectStep::Tcp))?
+            .map_err(|error| ConnectError::Tcp(error.into()))?;
+
+        let Some(server_name) = server_name else {
+            return Ok(MaybeHttpsStream::Http(stream));
+        };
+        let tls = TlsConnector::from(Arc::clone(&self.tls));
+        let stream = timeout_at(deadline, tls.connect(server_name, TokioIo::new(stream)))
+            .await
+            .map_err(|_| timed_out(ConnectStep::Tls))?
+            .map_err(ConnectError::Tls)?;
+        Ok(MaybeHttpsStream::Https(TokioIo::new(stream)))
+    }
+
+    /// The addresses of a host, all of which may be called.
+    async fn addresses(&self, host: &str) -> Result<Vec<IpAddr>, ConnectError> {
+        match host.parse::<IpAddr>() {
+            Ok(address) => {
+                self.rules.judge_address(address)?;
+                Ok(vec![address])
+            }
+            Err(_) => Ok(resolve(self.rules, host).await?),
         }
     }
 }
 
-impl Service<Uri> for Connector {
-    type Response =
-        Counted<<HttpsConnector<HttpConnector<GuardedResolver>> as Service<Uri>>::Response>;
-    type Error = BoxError;
-    type Future = BoxFuture<Result<Self::Response, BoxError>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.https.poll_ready(context)
-    }
-
-    fn call(&mut self, uri: Uri) -> Self::Future {
-        if let Err(error) = self.judge_literal(&uri) {
-            return Box::pin(std::future::ready(Err(error.into())));
-        }
-        let connecting = self.https.call(uri);
-        let open = Arc::clone(&self.open);
-        let limit = self.limit;
-        Box::pin(async move {
-            let connected = tokio::time::timeout(limit, connecting).await??;
-            Ok(Counted::new(connected, open))
-        })
-    }
+/// What the server's certificate must be for. The dot that ends a name for a resolver is no part
+/// of it (RFC 6066 §3).
+fn server_name(host: &str) -> Result<ServerName<'static>, ConnectError> {
+    let name = host.strip_suffix('.').unwrap_or(host);
+    ServerName::try_from(name.to_owned()).map_err(|_| ConnectError::Name)
 }
 
 #[cfg(test)]
@@ -207,57 +242,40 @@ mod tests {
         allow_private: false,
     };
 
-    fn blocked(error: &(dyn std::error::Error + 'static)) -> Option<String> {
-        let mut cause = Some(error);
-        while let Some(error) = cause {
-            if let Some(rule) = forbidden(error) {
-                return Some(rule.to_string());
-            }
-            cause = error.source();
-        }
-        None
-    }
-
-    #[test]
-    fn one_private_answer_refuses_the_whole_name() {
-        let public: IpAddr = "93.184.215.14".parse().unwrap();
-        for private in ["10.0.0.5", "::1", "::ffff:169.254.169.254"] {
-            let private: IpAddr = private.parse().unwrap();
-            let told = PRODUCTION.judge_address(private).unwrap_err().to_string();
-            for answers in [[public, private], [private, public]] {
-                let error = judge_answers(PRODUCTION, &answers).unwrap_err();
-                assert!(matches!(error, ResolveError::Forbidden(_)));
-                assert_eq!(error.to_string(), told);
-            }
-        }
-        assert!(judge_answers(PRODUCTION, &[public]).is_ok());
-    }
-
-    #[test]
-    fn a_name_without_an_address_is_a_failure_of_the_name_and_no_blocked_address() {
-        let error = judge_answers(PRODUCTION, &[]).unwrap_err();
-        assert!(matches!(error, ResolveError::Empty));
-    }
-
     #[tokio::test]
     async fn names_and_literals_of_this_machine_are_refused_where_the_connection_is_made() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        for host in ["localhost", "127.0.0.1", "[::1]", "[::ffff:127.0.0.1]"] {
+        for host in ["127.0.0.1", "[::1]", "[::ffff:127.0.0.1]"] {
             let mut connector =
                 Connector::new(PRODUCTION, &Trust::default(), Duration::from_secs(1)).unwrap();
-            let uri = format!("http://{host}:{port}/").parse().unwrap();
-            let Err(error) = connector.call(uri).await else {
-                panic!("connected to {host}");
-            };
-            let reason = blocked(&*error);
-            assert!(
-                reason.is_some_and(|reason| reason.ends_with("it is this machine")),
-                "{host}"
-            );
+            for scheme in ["http", "https"] {
+                let uri = format!("{scheme}://{host}:{port}/").parse().unwrap();
+                let Err(error) = connector.call(uri).await else {
+                    panic!("connected to {host}");
+                };
+                assert!(
+                    matches!(error, ConnectError::Forbidden(_))
+                        && error.to_string().contains("it is this machine"),
+                    "{host}: {error}"
+                );
+            }
         }
         // Nothing waits to be accepted.
         let accepted = tokio::time::timeout(Duration::ZERO, listener.accept()).await;
         assert!(accepted.is_err());
+    }
+
+    #[test]
+    fn a_certificate_is_for_a_name_without_the_dot_at_its_end() {
+        for (host, name) in [
+            ("partner.example", "partner.example"),
+            ("partner.example.", "partner.example"),
+            ("8.8.8.8", "8.8.8.8"),
+            ("2001:4860::8888", "2001:4860::8888"),
+        ] {
+            assert_eq!(server_name(host).unwrap().to_str(), name);
+        }
+        assert!(matches!(server_name("a b"), Err(ConnectError::Name)));
     }
 }

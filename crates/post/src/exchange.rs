@@ -1,6 +1,5 @@
 //! One POST: how long it may take, and what its end means.
 
-use std::error::Error as StdError;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,8 +14,9 @@ use webhooks_core::endpoint::EndpointRules;
 use webhooks_core::outcome::{Failure, Outcome};
 use webhooks_core::retry_after::RetryAfter;
 
-use crate::connection::{self, Connector, ResolveError, Trust};
-use crate::counted::{ANSWER_MAX_BYTES, AnswerTooLong, ConnectionRecord};
+use crate::connection::{Connector, Trust};
+use crate::counted::{ANSWER_MAX_BYTES, ConnectionRecord};
+use crate::failure::failed;
 
 /// How long an answer's body is waited for once its status line has decided. Reading it to the
 /// end is only of use for the connection.
@@ -37,9 +37,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A reused connection that was dead already fails at once. One that fails later was alive: its
 /// peer may have taken the request, and whether it is sent again is for the retry policy.
 const DEAD_WITHIN: Duration = Duration::from_secs(1);
-
-/// The longest error text that is kept, in characters.
-const ERROR_MAX_CHARS: usize = 300;
 
 type HttpClient = Client<Connector, Full<Bytes>>;
 
@@ -207,49 +204,4 @@ async fn finish(response: Response<Incoming>, deadline: Instant) -> Option<Bytes
     let patience = deadline.min(Instant::now() + BODY_PATIENCE);
     let body = tokio::time::timeout_at(patience, response.into_body().collect()).await;
     Some(body.ok()?.ok()?.to_bytes())
-}
-
-/// What an exchange without an answer means.
-fn failed(error: &ClientError) -> (Outcome, String) {
-    let mut failure = if error.is_connect() {
-        Failure::Connect
-    } else {
-        Failure::Connection
-    };
-    let mut text = String::new();
-    let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if let Some(rule) = connection::forbidden(error) {
-            return (Outcome::Blocked(rule.clone()), rule.to_string());
-        }
-        if error.is::<ResolveError>() {
-            failure = Failure::Dns;
-        } else if error.is::<rustls::Error>() {
-            failure = Failure::Tls;
-        } else if error.is::<AnswerTooLong>()
-            || error
-                .downcast_ref::<hyper::Error>()
-                .is_some_and(hyper::Error::is_parse)
-        {
-            failure = Failure::Protocol;
-        }
-        let words = error.to_string();
-        if !text.contains(&words) {
-            if !text.is_empty() {
-                text.push_str(": ");
-            }
-            text.push_str(&words);
-        }
-        cause = inner(error).or_else(|| error.source());
-    }
-    (
-        Outcome::without_answer(failure),
-        text.chars().take(ERROR_MAX_CHARS).collect(),
-    )
-}
-
-/// The error inside an `io::Error`, which its `source()` passes over.
-fn inner<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a (dyn StdError + 'static)> {
-    let inner = error.downcast_ref::<std::io::Error>()?.get_ref()?;
-    Some(inner)
 }

@@ -7,7 +7,9 @@
 //! |---|---|
 //! | [`request`] | the url and the headers of a POST |
 //! | `exchange` | the POST, its time limit, and its outcome |
+//! | `failure` | what an exchange without an answer means |
 //! | `connection` | where connections are made, and guarded |
+//! | `resolution` | what a name stands for |
 //! | `counted` | connections that count what passes through them |
 
 pub mod request;
@@ -15,6 +17,9 @@ pub mod request;
 mod connection;
 mod counted;
 mod exchange;
+mod failure;
+mod resolution;
 
-pub use connection::{ResolveError, Trust, resolve};
+pub use connection::Trust;
 pub use exchange::{Posted, Poster};
+pub use resolution::{ResolveError, resolve};
