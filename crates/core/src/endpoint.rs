@@ -12,19 +12,35 @@ use url::{Host, Url};
 use crate::address::{self, NotPublic};
 
 /// Names and top-level domains that never belong to a partner on the internet: RFC 6761, 6762,
-/// 8375, 9476, ICANN's `internal`, and what resolvers and hosts files commonly answer themselves.
-const SPECIAL_DOMAINS: [&str; 10] = [
+/// 9476, ICANN's `internal` and those that it will not give to anybody, the infrastructure of DNS
+/// in `arpa` with the home networks of RFC 8375, what resolvers and hosts files commonly answer
+/// themselves, and a cloud's public name for its metadata.
+const SPECIAL_DOMAINS: [&str; 15] = [
     "localhost",
     "localdomain",
     "local",
     "internal",
     "intranet",
-    "home.arpa",
+    "private",
+    "corp",
+    "home",
+    "lan",
+    "arpa",
     "alt",
     "onion",
     "test",
     "invalid",
+    "metadata.goog",
 ];
+
+/// The longest name of DNS, as it is written without a dot at its end (RFC 1035 §2.3.4).
+const NAME_MAX_BYTES: usize = 253;
+
+/// The longest label of a name (RFC 1035 §2.3.4).
+const LABEL_MAX_BYTES: usize = 63;
+
+/// How much of what somebody else wrote is told, in characters.
+const TOLD_MAX_CHARS: usize = 100;
 
 /// The switch of the guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +65,7 @@ pub enum EndpointError {
     /// A port that belongs to some other service.
     #[error("port {0} is not allowed, only 443 and 1024 to 65535 are")]
     Port(u16),
-    /// A name without a dot or of a special domain.
+    /// A name without a dot, of a special domain, or that no host can have.
     #[error("`{0}` is not a public host name")]
     Name(String),
     /// An address that is not on the public internet.
@@ -67,7 +83,7 @@ impl EndpointRules {
         match url.scheme() {
             "https" => {}
             "http" if self.allow_private => {}
-            other => return Err(EndpointError::Scheme(other.to_owned())),
+            other => return Err(EndpointError::Scheme(shortened(other))),
         }
         if !url.username().is_empty() || url.password().is_some() {
             return Err(EndpointError::UserInfo);
@@ -110,10 +126,32 @@ impl EndpointRules {
         });
         // A single label would be completed by the search domains of the network we run in, and
         // what a resolver makes of an empty one is anybody's guess.
-        if special || !bare.contains('.') || bare.split('.').any(str::is_empty) {
-            return Err(EndpointError::Name(name.to_owned()));
+        let is_host_name = bare.contains('.') && is_host_name(bare);
+        if special || !is_host_name {
+            return Err(EndpointError::Name(shortened(name)));
         }
         Ok(())
+    }
+}
+
+/// Whether a name is one that a host can have, which is narrower than what DNS and URLs allow
+/// (RFC 1123 §2.1). Underscores are none, and common.
+fn is_host_name(name: &str) -> bool {
+    let is_label = |label: &str| {
+        (1..=LABEL_MAX_BYTES).contains(&label.len())
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+    };
+    name.len() <= NAME_MAX_BYTES && name.split('.').all(is_label)
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(TOLD_MAX_CHARS) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
     }
 }
 
@@ -158,6 +196,17 @@ mod tests {
             ("https://exa\u{ad}mple.com/", "https://example.com/"),
             ("https://@example.com/", "https://example.com/"),
             ("https://134744072/", "https://8.8.8.8/"),
+            ("https://[64:ff9b::808:808]/", "https://[64:ff9b::808:808]/"),
+            ("https://172.32.0.1/", "https://172.32.0.1/"),
+            // Ports of other services are high ones too, and theirs speak no TLS.
+            ("https://example.com:6379/", "https://example.com:6379/"),
+            ("https://example.com:9001/", "https://example.com:9001/"),
+            // Judged where it is resolved.
+            ("https://127.0.0.1.nip.io/", "https://127.0.0.1.nip.io/"),
+            (
+                "https://169-254-169-254.sslip.io/",
+                "https://169-254-169-254.sslip.io/",
+            ),
         ] {
             assert_eq!(judged(url), Ok(form.to_owned()), "{url}");
         }
@@ -177,6 +226,7 @@ mod tests {
             ("https://%31%36%39.254.169.254/", "169.254.169.254"),
             ("https://127.1/", "127.0.0.1"),
             ("https://0/", "0.0.0.0"),
+            ("https://0.0.0.0/", "0.0.0.0"),
             ("https://[::]/", "::"),
             (
                 "https://[::ffff:169.254.169.254]/",
@@ -186,7 +236,14 @@ mod tests {
             ("https://[64:ff9b::a9fe:a9fe]/", "64:ff9b::a9fe:a9fe"),
             ("https://[64:ff9b:1::a9fe:a9fe]/", "64:ff9b:1::a9fe:a9fe"),
             ("https://[2002:a9fe:a9fe::]/", "2002:a9fe:a9fe::"),
+            ("https://[64:ff9b::10.0.0.1]/", "64:ff9b::10.0.0.1"),
+            (
+                "https://[2001:0:a9fe:a9fe::5601:5601]/",
+                "2001:0:a9fe:a9fe::5601:5601",
+            ),
             ("https://[fd00:ec2::254]/", "fd00:ec2::254"),
+            ("https://[fd12:3456:789a::1]/", "fd12:3456:789a::1"),
+            ("https://[fc00::1]/", "fc00::1"),
             ("https://①②⑦.⓪.⓪.①/", "127.0.0.1"),
             ("https://１６９.２５４.１６９.２５４/", "169.254.169.254"),
             ("https://127。0。0。1/", "127.0.0.1"),
