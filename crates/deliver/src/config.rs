@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use webhooks_core::endpoint::EndpointRules;
@@ -198,11 +199,13 @@ fn retry_policy(
     })?)
 }
 
-/// The certificates in a file, at least one.
+/// The certificates in a file, at least one, of which each can be an authority's.
 fn certificates(path: &str) -> Option<Vec<CertificateDer<'static>>> {
     let all = CertificateDer::pem_file_iter(path).ok()?;
     let all = all.collect::<Result<Vec<_>, _>>().ok()?;
-    (!all.is_empty()).then_some(all)
+    let mut roots = RootCertStore::empty();
+    let are_usable = all.iter().all(|one| roots.add(one.clone()).is_ok());
+    (are_usable && !all.is_empty()).then_some(all)
 }
 
 /// Names without white space around them, at least one.
@@ -270,6 +273,39 @@ mod tests {
         assert_eq!(config(("", None)).unwrap().most_receives, 38);
         let fewer = config(("RETRY_ATTEMPTS", Some("5"))).unwrap();
         assert_eq!(fewer.policy.attempts, 5);
+    }
+
+    #[test]
+    fn a_file_with_no_certificate_authority_in_it_is_refused_by_name() {
+        let folder = std::env::temp_dir();
+        for (name, text) in [
+            ("absent.pem", None),
+            ("empty.pem", Some("")),
+            ("words.pem", Some("no certificate at all\n")),
+            (
+                "broken.pem",
+                Some("-----BEGIN CERTIFICATE-----\nbm90aGluZw==\n-----END CERTIFICATE-----\n"),
+            ),
+            (
+                "key.pem",
+                Some("-----BEGIN PRIVATE KEY-----\nbm90aGluZw==\n-----END PRIVATE KEY-----\n"),
+            ),
+        ] {
+            let path = folder.join(format!("sqs-webhooks-{}-{name}", std::process::id()));
+            if let Some(text) = text {
+                std::fs::write(&path, text).unwrap();
+            }
+            let path = path.to_str().unwrap();
+            let refused = config(("EXTRA_CA_FILE", Some(path)));
+            let _ = std::fs::remove_file(path);
+            assert_eq!(
+                refused.unwrap_err(),
+                format!(
+                    "environment variable EXTRA_CA_FILE is `{path}`; expected the path of a PEM \
+                     file with certificates"
+                )
+            );
+        }
     }
 
     #[test]
