@@ -11,6 +11,10 @@
 //! | [`delivery_record`] | the time that passes between two receives |
 //! | [`signature`] | a partner's check of a signature, written from the specification |
 //! | [`stage`] | all of them together, for one function |
+//! | [`network`] | the internet: namespaces with public addresses and no way out |
+//! | [`dns`] | the resolver of such a network |
+//! | [`tls`] | certificate authorities, and partners' servers with good and bad certificates |
+//! | [`production`] | a stage in such a network, where `deliver` runs as in production |
 //! | [`command`] | a stage for the `webhooks` command, and the terminal it is run from |
 //!
 //! [`stack`] plays nothing: it deploys the template with both functions to a local AWS, and does
@@ -30,11 +34,15 @@
 pub mod bridge_event;
 pub mod command;
 pub mod delivery_record;
+pub mod dns;
 pub mod fake_aws;
 pub mod http1;
+pub mod network;
+pub mod production;
 pub mod receiver;
 pub mod runtime;
 pub mod signature;
 pub mod sqs_event;
 pub mod stack;
 pub mod stage;
+pub mod tls;

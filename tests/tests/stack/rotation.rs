@@ -101,5 +101,8 @@ async fn no_webhook_of_a_rotation_is_refused_by_a_receiver_with_either_secret() 
         }
     }
     assert!(in_overlap > 3, "{in_overlap} webhooks with both signatures");
-    assert!(afterwards > 1, "{afterwards} webhooks after the old secret's end");
+    assert!(
+        afterwards > 1,
+        "{afterwards} webhooks after the old secret's end"
+    );
 }

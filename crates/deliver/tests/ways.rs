@@ -1,0 +1,155 @@
+//! The way to a partner: over whichever of its addresses there is one, to its own port, past every
+//! proxy, and no further than to where the url says. All of it in a network of its own, with the
+//! function as it runs in production.
+
+use std::time::Duration;
+
+use e2e::network::{
+    ABSENT, ABSENT_IPV6, PUBLIC, PUBLIC_IPV6, PUBLIC_TOO, assert_untouched, within,
+};
+use e2e::production::{Production, Told};
+use e2e::runtime::Environment;
+use e2e::tls::{Identity, Partner, Play, Validity};
+use tokio::net::TcpListener;
+
+const DELIVER: &str = env!("CARGO_BIN_EXE_deliver");
+
+const PRIVATE: &str = "10.0.0.5 is not a public address: it is a private network";
+
+fn identity(world: &Production) -> Identity {
+    world.authority.issue(&["partner.example"], Validity::Now)
+}
+
+/// A function, and a subscription to a partner's name.
+async fn subscribed(world: &Production) -> Environment {
+    world
+        .stage
+        .subscribe("kasse-nord", "https://partner.example/hook");
+    world.stage.start(DELIVER).await
+}
+
+#[test]
+fn a_name_with_an_ipv6_address_to_which_there_is_no_way_is_delivered_over_ipv4_at_once() {
+    within(|| async {
+        let world = Production::start().await;
+        let partner = Partner::good(PUBLIC, &identity(&world)).await;
+        world.dns.name("partner.example", &[ABSENT_IPV6, PUBLIC]);
+        let deliver = subscribed(&world).await;
+
+        let attempt = world.attempt(&deliver, "kasse-nord", 1).await;
+
+        assert_eq!(attempt.told, Told::delivered());
+        assert!(attempt.took < Duration::from_secs(2), "{attempt:?}");
+        assert_eq!(partner.requests(), 1);
+    });
+}
+
+#[test]
+fn a_name_with_several_addresses_is_delivered_to_the_one_that_answers() {
+    within(|| async {
+        let world = Production::start().await;
+        let partner = Partner::good(PUBLIC_TOO, &identity(&world)).await;
+        // No way to the first, nobody at the second.
+        world
+            .dns
+            .name("partner.example", &[ABSENT, PUBLIC, PUBLIC_TOO]);
+        let deliver = subscribed(&world).await;
+
+        let attempt = world.attempt(&deliver, "kasse-nord", 1).await;
+
+        assert_eq!(attempt.told, Told::delivered());
+        assert_eq!(partner.requests(), 1);
+    });
+}
+
+#[test]
+fn a_name_with_ipv6_only_is_delivered() {
+    within(|| async {
+        let world = Production::start().await;
+        let partner = Partner::good(PUBLIC_IPV6, &identity(&world)).await;
+        world.dns.name("partner.example", &[PUBLIC_IPV6]);
+        let deliver = subscribed(&world).await;
+
+        let attempt = world.attempt(&deliver, "kasse-nord", 1).await;
+
+        assert_eq!(attempt.told, Told::delivered());
+        assert_eq!(partner.requests(), 1);
+    });
+}
+
+#[test]
+fn an_address_without_a_way_or_a_listener_is_a_failed_connection() {
+    within(|| async {
+        let world = Production::start().await;
+        world.dns.name("absent.example", &[ABSENT]);
+        world.stage.subscribe("absent", "https://absent.example/");
+        world.dns.name("partner.example", &[PUBLIC]);
+        let deliver = subscribed(&world).await;
+
+        let subscribers = ["absent", "kasse-nord"];
+        let attempts = world.attempts(&deliver, &subscribers, 1).await;
+
+        let told: Vec<Told> = attempts.into_iter().map(|attempt| attempt.told).collect();
+        assert_eq!(
+            told,
+            [
+                Told::retry("connect", "there is no way to the server's address"),
+                Told::retry("connect", "the server refuses connections"),
+            ]
+        );
+    });
+}
+
+#[test]
+fn a_proxy_of_the_environment_is_never_asked() {
+    within(|| async {
+        let mut world = Production::start().await;
+        let proxy = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = proxy.local_addr().unwrap();
+        for name in ["http_proxy", "https_proxy", "all_proxy"] {
+            for scheme in ["http", "socks5"] {
+                let name = if scheme == "http" {
+                    name.to_uppercase()
+                } else {
+                    name.to_owned()
+                };
+                world.stage = world.stage.with(&name, &format!("{scheme}://{address}"));
+            }
+        }
+        // The played services are asked without a proxy.
+        world.stage = world.stage.with("NO_PROXY", "127.0.0.1");
+        let partner = Partner::good(PUBLIC, &identity(&world)).await;
+        world.dns.name("partner.example", &[PUBLIC]);
+        world.dns.name("private.example", &["10.0.0.5"]);
+        world.stage.subscribe("private", "https://private.example/");
+        let deliver = subscribed(&world).await;
+
+        let subscribers = ["kasse-nord", "private"];
+        let attempts = world.attempts(&deliver, &subscribers, 1).await;
+
+        assert_eq!(attempts[0].told, Told::delivered());
+        assert_eq!(attempts[1].told, Told::blocked(PRIVATE));
+        assert_eq!(partner.requests(), 1);
+        assert_untouched(&proxy).await;
+        world.assert_nothing_forbidden().await;
+    });
+}
+
+#[test]
+fn a_redirect_is_not_followed() {
+    within(|| async {
+        let world = Production::start().await;
+        let to = "HTTP/1.1 307 Elsewhere\r\nlocation: https://169.254.169.254/\r\n\
+                  content-length: 0\r\nconnection: close\r\n\r\n";
+        let play = Play::Answer(to.into());
+        let partner = Partner::listen(PUBLIC, &identity(&world), play).await;
+        world.dns.name("partner.example", &[PUBLIC]);
+        let deliver = subscribed(&world).await;
+
+        let attempt = world.attempt(&deliver, "kasse-nord", 1).await;
+
+        assert_eq!(attempt.told.failure.as_deref(), Some("status"));
+        assert_eq!(partner.requests(), 1);
+        world.assert_nothing_forbidden().await;
+    });
+}
