@@ -417,6 +417,7 @@ async fn a_line_of_an_attempt_says_what_came_of_it_and_what_comes_next() {
             json!({
                 "attempt": 1, "outcome": "blocked", "failure": "blocked",
                 "error": "the url's scheme is `ftp`, only https is allowed",
+                "security": "endpoint.blocked",
                 "delaySeconds": batch.delay(5), "nextAt": next_at("blocked"),
             }),
         ),
@@ -524,6 +525,7 @@ async fn all_lines_have_the_fields_that_queries_are_written_for() {
         "failure",
         "error",
         "ms",
+        "security",
         "deadReason",
         "delaySeconds",
         "nextAt",
