@@ -6,12 +6,12 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, id};
 use std::time::Duration;
 
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 /// A public IPv4 address.
 pub const PUBLIC: &str = "93.184.215.14";
@@ -145,6 +145,37 @@ impl Forbidden {
     pub async fn assert_untouched(&self) {
         for listener in &self.0 {
             assert_untouched(listener).await;
+        }
+    }
+}
+
+/// A listener at port 443 of an address that lets every further connection wait, until it is
+/// dropped.
+#[derive(Debug)]
+pub struct Unresponsive {
+    _listener: TcpListener,
+    _queue: Vec<TcpStream>,
+}
+
+impl Unresponsive {
+    /// Listens, and fills the queue of connections that nobody accepts.
+    pub async fn listen(address: &str) -> Self {
+        let address = SocketAddr::new(address.parse().unwrap(), 443);
+        let socket = match address {
+            SocketAddr::V4(_) => TcpSocket::new_v4(),
+            SocketAddr::V6(_) => TcpSocket::new_v6(),
+        };
+        let socket = socket.unwrap();
+        socket.bind(address).unwrap();
+        // Linux takes one more than asked for.
+        let listener = socket.listen(1).unwrap();
+        let mut queue = Vec::new();
+        for _ in 0..2 {
+            queue.push(TcpStream::connect(address).await.unwrap());
+        }
+        Self {
+            _listener: listener,
+            _queue: queue,
         }
     }
 }

@@ -18,7 +18,8 @@ const METADATA: &str = "is not a public address: it is link-local, with the clou
                         Lambda runtime";
 
 fn identity(world: &Production) -> Identity {
-    world.authority.issue(&["partner.example"], Validity::Now)
+    let names = ["partner.example", "*.partner.example"];
+    world.authority.issue(&names, Validity::Now)
 }
 
 /// A function, and a subscription to a partner's name.
@@ -206,6 +207,36 @@ fn a_name_that_can_not_be_resolved_is_retried_as_a_dns_failure_and_never_blocked
             }
         }
         world.assert_nothing_forbidden().await;
+    });
+}
+
+#[test]
+fn a_resolver_that_can_tell_one_kind_of_address_only_is_enough() {
+    within(|| async {
+        let world = Production::start().await;
+        let partner = Partner::good(PUBLIC, &identity(&world)).await;
+        let cases = [
+            ("empty", Reply::Empty),
+            ("nxdomain", Reply::NxDomain),
+            ("servfail", Reply::ServFail),
+            ("silence", Reply::Silence),
+        ];
+        for (name, reply) in &cases {
+            let host = format!("{name}.partner.example");
+            let ipv4 = Reply::addresses(&[PUBLIC]);
+            world.dns.script(&host, Kind::A, [ipv4]);
+            world.dns.script(&host, Kind::Aaaa, [reply.clone()]);
+            world.stage.subscribe(name, &format!("https://{host}/"));
+        }
+        let names = cases.each_ref().map(|(name, ..)| *name);
+        let deliver = world.stage.start(DELIVER).await;
+
+        let attempts = world.attempts(&deliver, &names, 1).await;
+
+        for (attempt, name) in attempts.iter().zip(names) {
+            assert_eq!(attempt.told, Told::delivered(), "{name}");
+        }
+        assert_eq!(partner.requests(), 4);
     });
 }
 

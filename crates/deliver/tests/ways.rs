@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use e2e::network::{
-    ABSENT, ABSENT_IPV6, PUBLIC, PUBLIC_IPV6, PUBLIC_TOO, assert_untouched, within,
+    ABSENT, ABSENT_IPV6, PUBLIC, PUBLIC_IPV6, PUBLIC_TOO, Unresponsive, assert_untouched, within,
 };
 use e2e::production::{Production, Told};
 use e2e::runtime::Environment;
@@ -41,6 +41,56 @@ fn a_name_with_an_ipv6_address_to_which_there_is_no_way_is_delivered_over_ipv4_a
         assert_eq!(attempt.told, Told::delivered());
         assert!(attempt.took < Duration::from_secs(2), "{attempt:?}");
         assert_eq!(partner.requests(), 1);
+    });
+}
+
+#[test]
+fn a_name_whose_ipv6_address_never_answers_is_delivered_over_ipv4_soon() {
+    within(|| async {
+        let world = Production::start().await;
+        let _unresponsive = Unresponsive::listen(PUBLIC_IPV6).await;
+        let partner = Partner::good(PUBLIC, &identity(&world)).await;
+        world.dns.name("partner.example", &[PUBLIC_IPV6, PUBLIC]);
+        let deliver = subscribed(&world).await;
+
+        let attempt = world.attempt(&deliver, "kasse-nord", 1).await;
+
+        assert_eq!(attempt.told, Told::delivered());
+        assert!(attempt.took < Duration::from_secs(3), "{attempt:?}");
+        assert_eq!(partner.requests(), 1);
+    });
+}
+
+#[test]
+fn an_address_that_never_answers_leaves_time_for_the_next_one() {
+    within(|| async {
+        let world = Production::start().await;
+        let _unresponsive = Unresponsive::listen(PUBLIC_TOO).await;
+        let partner = Partner::good(PUBLIC, &identity(&world)).await;
+        world.dns.name("partner.example", &[PUBLIC_TOO, PUBLIC]);
+        let deliver = subscribed(&world).await;
+
+        let attempt = world.attempt(&deliver, "kasse-nord", 1).await;
+
+        assert_eq!(attempt.told, Told::delivered());
+        assert_eq!(partner.requests(), 1);
+    });
+}
+
+#[test]
+fn a_server_that_never_answers_is_given_up_within_the_time_for_connecting() {
+    within(|| async {
+        let world = Production::start().await;
+        let _unresponsive = Unresponsive::listen(PUBLIC).await;
+        world.dns.name("partner.example", &[PUBLIC]);
+        let deliver = subscribed(&world).await;
+
+        let attempt = world.attempt(&deliver, "kasse-nord", 1).await;
+
+        let late = "connecting to the server took longer than 5000 ms";
+        assert_eq!(attempt.told, Told::retry("connect", late));
+        let limits = Duration::from_secs(5)..Duration::from_secs(7);
+        assert!(limits.contains(&attempt.took), "{attempt:?}");
     });
 }
 

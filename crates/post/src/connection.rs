@@ -29,6 +29,7 @@ use tower_service::Service;
 use webhooks_core::endpoint::{EndpointError, EndpointRules};
 
 use crate::counted::Counted;
+use crate::failure::kind_of;
 use crate::resolution::{ResolveError, resolve};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -202,7 +203,11 @@ impl Dialer {
         let stream = timeout_at(deadline, tcp.call(uri))
             .await
             .map_err(|_| timed_out(ConnectStep::Tcp))?
-            .map_err(|error| ConnectError::Tcp(error.into()))?;
+            // Each of several addresses has its part of the time, and all of them have used theirs.
+            .map_err(|error| match kind_of(&error) {
+                Some(io::ErrorKind::TimedOut) => timed_out(ConnectStep::Tcp),
+                _ => ConnectError::Tcp(error.into()),
+            })?;
 
         let Some(server_name) = server_name else {
             return Ok(MaybeHttpsStream::Http(stream));

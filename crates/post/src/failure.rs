@@ -90,11 +90,9 @@ fn unanswered(error: &ClientError) -> (Failure, String) {
 const CLOSED_BEFORE_ANSWER: &str = "the server closed the connection before it answered";
 
 fn unconnected(error: &(dyn StdError + 'static)) -> String {
-    let kind = causes(error).find_map(|cause| Some(cause.downcast_ref::<io::Error>()?.kind()));
-    match kind {
+    match kind_of(error) {
         Some(ErrorKind::ConnectionRefused) => "the server refuses connections".to_owned(),
         Some(ErrorKind::ConnectionReset) => "the server reset the connection".to_owned(),
-        Some(ErrorKind::TimedOut) => "the server does not take connections: no answer".to_owned(),
         Some(ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable) => {
             "there is no way to the server's address".to_owned()
         }
@@ -220,6 +218,11 @@ fn all(error: &(dyn StdError + 'static)) -> String {
         }
     }
     text
+}
+
+/// The kind of the system's error among the causes of an error.
+pub(crate) fn kind_of(error: &(dyn StdError + 'static)) -> Option<ErrorKind> {
+    causes(error).find_map(|cause| Some(cause.downcast_ref::<io::Error>()?.kind()))
 }
 
 /// An error and its causes.
