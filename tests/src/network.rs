@@ -123,7 +123,7 @@ pub fn set_patience_with_resolver(patience: Duration) {
     let _ = file("resolv.conf", &RESOLV_CONF.replace("timeout:1", &seconds));
 }
 
-/// Listeners at port 443 of [`FORBIDDEN`] addresses.
+/// Listeners at the ports 80 and 443 of [`FORBIDDEN`] addresses.
 #[derive(Debug)]
 pub struct Forbidden(Vec<TcpListener>);
 
@@ -133,7 +133,9 @@ impl Forbidden {
         let mut listeners = Vec::new();
         for address in FORBIDDEN {
             let address: IpAddr = address.parse().unwrap();
-            listeners.push(TcpListener::bind((address, 443)).await.unwrap());
+            for port in [80, 443] {
+                listeners.push(TcpListener::bind((address, port)).await.unwrap());
+            }
         }
         Self(listeners)
     }

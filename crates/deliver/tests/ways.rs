@@ -17,7 +17,8 @@ const DELIVER: &str = env!("CARGO_BIN_EXE_deliver");
 const PRIVATE: &str = "10.0.0.5 is not a public address: it is a private network";
 
 fn identity(world: &Production) -> Identity {
-    world.authority.issue(&["partner.example"], Validity::Now)
+    let names = ["partner.example", "*.partner.example"];
+    world.authority.issue(&names, Validity::Now)
 }
 
 /// A function, and a subscription to a partner's name.
@@ -189,17 +190,43 @@ fn a_proxy_of_the_environment_is_never_asked() {
 fn a_redirect_is_not_followed() {
     within(|| async {
         let world = Production::start().await;
-        let to = "HTTP/1.1 307 Elsewhere\r\nlocation: https://169.254.169.254/\r\n\
-                  content-length: 0\r\nconnection: close\r\n\r\n";
-        let play = Play::Answer(to.into());
-        let partner = Partner::listen(PUBLIC, &identity(&world), play).await;
-        world.dns.name("partner.example", &[PUBLIC]);
-        let deliver = subscribed(&world).await;
+        let mut partners = Vec::new();
+        let cases = [
+            (
+                "s307",
+                PUBLIC,
+                307,
+                "https://169.254.169.254/latest/meta-data/",
+            ),
+            (
+                "s302",
+                PUBLIC_TOO,
+                302,
+                "http://169.254.169.254/latest/meta-data/",
+            ),
+            ("s308", PUBLIC_IPV6, 308, "//10.0.0.5/"),
+        ];
+        for (name, address, status, location) in cases {
+            let host = format!("{name}.partner.example");
+            let answer = format!(
+                "HTTP/1.1 {status} Elsewhere\r\nlocation: {location}\r\ncontent-length: 0\r\n\
+                 connection: close\r\n\r\n"
+            );
+            let play = Play::Answer(answer.into());
+            partners.push(Partner::listen(address, &identity(&world), play).await);
+            world.dns.name(&host, &[address]);
+            world.stage.subscribe(name, &format!("https://{host}/"));
+        }
+        let deliver = world.stage.start(DELIVER).await;
 
-        let attempt = world.attempt(&deliver, "kasse-nord", 1).await;
+        let names = cases.map(|(name, ..)| name);
+        let attempts = world.attempts(&deliver, &names, 1).await;
 
-        assert_eq!(attempt.told.failure.as_deref(), Some("status"));
-        assert_eq!(partner.requests(), 1);
+        for (attempt, partner) in attempts.iter().zip(&partners) {
+            assert_eq!(attempt.told.outcome, "retry");
+            assert_eq!(attempt.told.failure.as_deref(), Some("status"));
+            assert_eq!(partner.requests(), 1);
+        }
         world.assert_nothing_forbidden().await;
     });
 }
