@@ -20,10 +20,10 @@ use crate::args::subscriber_id;
 use crate::endpoint::{UrlError, judge, judge_name};
 use crate::error::Error;
 use crate::parameters::{Created, Parameter, Parameters};
-use crate::secret::facts::{Handover, facts, random};
+use crate::secret::facts::{Facts, Handover, facts, random};
 use crate::stack::Stack;
 use crate::subscriptions::Subscriptions;
-use crate::{Context, aws};
+use crate::{Context, aws, output};
 
 mod header;
 mod plan;
@@ -61,9 +61,9 @@ pub struct Arguments {
     pub description: Option<String>,
 
     /// For a new secret: v1, shared with the partner, or v1a, ed25519, of which the partner has
-    /// only the public key
-    #[arg(long, value_name = "SCHEME", value_parser = crate::secret::scheme, default_value = "v1")]
-    pub scheme: Scheme,
+    /// only the public key [default: v1]
+    #[arg(long, value_name = "SCHEME", value_parser = crate::secret::scheme)]
+    pub scheme: Option<Scheme>,
 
     /// Do not ask whether the url's name leads anywhere from here
     #[arg(long)]
@@ -180,14 +180,15 @@ async fn secret(
 ) -> Result<SecretState, Error> {
     let subscriber = &arguments.subscriber;
     if let Some(found) = parameters.read(subscriber).await? {
-        return Ok(existing(&found, parameters, subscriber, context));
+        return Ok(existing(&found, parameters, arguments, context));
     }
-    let secret = random(arguments.scheme)?;
+    let scheme = arguments.scheme.unwrap_or(Scheme::V1);
+    let secret = random(scheme)?;
     match parameters.create(subscriber, &secret).await? {
-        Created::Done => Ok(SecretState::New(Handover::of(&secret, arguments.scheme))),
+        Created::Done => Ok(SecretState::New(Handover::of(&secret, scheme))),
         // Somebody else was faster.
         Created::Existed => match parameters.read(subscriber).await? {
-            Some(found) => Ok(existing(&found, parameters, subscriber, context)),
+            Some(found) => Ok(existing(&found, parameters, arguments, context)),
             None => Err(Error::Failed(format!(
                 "parameter {} was made and deleted by somebody else at this moment: try again",
                 parameters.name(subscriber)
@@ -199,16 +200,32 @@ async fn secret(
 fn existing(
     found: &Parameter,
     parameters: &Parameters,
-    subscriber: &SubscriberId,
+    arguments: &Arguments,
     context: &Context,
 ) -> SecretState {
+    let subscriber = &arguments.subscriber;
     let name = parameters.name(subscriber);
     let problem = match facts(&found.value, context.now, false) {
         Ok(secrets) if secrets.iter().any(|secret| secret.active) => {
+            note_another_scheme(arguments, &secrets);
             return SecretState::There { secrets };
         }
         Ok(_) => format!("all secrets in parameter {name} have ended"),
         Err(error) => format!("parameter {name}: {error}"),
     };
     SecretState::Unusable { problem }
+}
+
+/// A secret that is there keeps its scheme, which is not what was asked for.
+fn note_another_scheme(arguments: &Arguments, secrets: &[Facts]) {
+    let newest = secrets.first().map(|secret| secret.scheme);
+    if let (Some(wanted), Some(newest)) = (arguments.scheme.map(Scheme::name), newest)
+        && wanted != newest
+    {
+        let subscriber = &arguments.subscriber;
+        output::note(&format!(
+            "{subscriber} has a {newest} secret already, and --scheme is for a new one: change it \
+             by `webhooks secret rotate {subscriber} --scheme {wanted}`"
+        ));
+    }
 }

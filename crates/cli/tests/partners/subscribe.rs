@@ -147,6 +147,13 @@ async fn of_a_v1a_secret_the_partner_gets_the_public_key_alone() {
         ran.stdout.contains(&format!("  public key   {public}\n")),
         "{ran:?}"
     );
+    let ran = run(&stage, &[&ONE[..], &["--scheme", "v1"]].concat()).await;
+    assert_eq!(
+        ran.stderr,
+        "kasse-nord has a v1a secret already, and --scheme is for a new one: change it by `webhooks \
+         secret rotate kasse-nord --scheme v1`\n"
+    );
+    assert_eq!(stage.aws.parameter(PARAMETER), Some(secret));
 }
 
 #[tokio::test]
