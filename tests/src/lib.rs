@@ -6,10 +6,12 @@
 //! | [`runtime`] | Lambda: one environment of a real bootstrap |
 //! | [`fake_aws`] | SQS, DynamoDB, SSM and EventBridge, stricter than an emulator where AWS is |
 //! | [`receiver`] | a partner's server, down to the bytes and the way it hangs up |
+//! | [`client`] | a sender, down to the bytes and the pace at which they come |
 //! | [`bridge_event`] | the events that EventBridge hands to `dispatch` |
 //! | [`sqs_event`] | the batches that Lambda hands to `deliver` |
 //! | [`delivery_record`] | the time that passes between two receives |
 //! | [`signature`] | a partner's check of a signature, written from the specification |
+//! | [`webhook`] | a webhook as a receiver gets it |
 //! | [`stage`] | all of them together, for one function |
 //! | [`command`] | a stage for the `webhooks` command, and the terminal it is run from |
 //!
@@ -28,6 +30,7 @@
 )]
 
 pub mod bridge_event;
+pub mod client;
 pub mod command;
 pub mod delivery_record;
 pub mod fake_aws;
@@ -38,3 +41,4 @@ pub mod signature;
 pub mod sqs_event;
 pub mod stack;
 pub mod stage;
+pub mod webhook;
