@@ -103,9 +103,10 @@ unit: $(READY) $(JAVASCRIPT) ## Every test that needs no local stack
 # `--workspace` again, or cargo would settle the features of the dependencies for
 # one package and compile them anew.
 .PHONY: e2e
-e2e: build ## End-to-end tests on the deployed template
-	@# Operators' command, which the tests run as well.
-	cargo build --workspace --locked --bin webhooks
+e2e: $(READY) ## End-to-end tests on the deployed templates
+	@$(PY) infra/local_stack.py build --with-receiver
+	@# Operators' command and a partner's server, which the tests run as well.
+	cargo build --workspace --locked --bin webhooks --bin receiver-local
 	RUST_TEST_THREADS=32 cargo test --workspace --locked --test stack
 
 .PHONY: measure

@@ -11,7 +11,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A connection to a server.
 #[derive(Debug)]
-pub struct Client(TcpStream);
+pub struct Client {
+    stream: TcpStream,
+    target: String,
+}
 
 /// What a server has answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,18 +39,35 @@ impl Answered {
 impl Client {
     /// Connects to a server.
     pub async fn connect(address: SocketAddr) -> Self {
-        Self(TcpStream::connect(address).await.unwrap())
+        Self {
+            stream: TcpStream::connect(address).await.unwrap(),
+            target: "/".to_owned(),
+        }
     }
 
-    /// Sends a POST to `/` with these headers, and waits for its answer.
+    /// Connects to the server of an http URL, to which [`Client::post`] then posts.
+    ///
+    /// # Panics
+    /// If it is none with the number of an address.
+    pub async fn to_url(url: &str) -> Self {
+        let rest = url.strip_prefix("http://").expect("http");
+        let (address, path) = rest.split_once('/').expect("a path");
+        let client = Self::connect(address.parse().expect("an address")).await;
+        Self {
+            target: format!("/{path}"),
+            ..client
+        }
+    }
+
+    /// Sends a POST with these headers, and waits for its answer.
     pub async fn post(&mut self, headers: &[(&str, &str)], body: &[u8]) -> Answered {
-        self.send(&post(headers, body)).await;
+        self.send(&post_to(&self.target, headers, body)).await;
         self.answer().await.expect("an answer")
     }
 
     /// Sends these bytes. A server that has hung up may not want them.
     pub async fn send(&mut self, bytes: &[u8]) {
-        let _ = self.0.write_all(bytes).await;
+        let _ = self.stream.write_all(bytes).await;
     }
 
     /// Waits for an answer; `None` if the server hangs up without one.
@@ -62,7 +82,7 @@ impl Client {
     async fn read(&mut self) -> Option<Answered> {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
-            head.push(self.0.read_u8().await.ok()?);
+            head.push(self.stream.read_u8().await.ok()?);
         }
         let head = String::from_utf8(head).unwrap();
         let (status_line, rest) = head.split_once("\r\n").unwrap();
@@ -74,7 +94,7 @@ impl Client {
         let length = headers.iter().find(|(name, _)| name == "content-length");
         let length = length.map_or(0, |(_, length)| length.parse().unwrap());
         let mut body = vec![0; length];
-        self.0.read_exact(&mut body).await.ok()?;
+        self.stream.read_exact(&mut body).await.ok()?;
         Some(Answered {
             status: status_line.split(' ').nth(1).unwrap().parse().unwrap(),
             headers,
@@ -86,7 +106,11 @@ impl Client {
 /// The bytes of a POST to `/`.
 #[must_use]
 pub fn post(headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
-    let mut bytes = b"POST / HTTP/1.1\r\nhost: receiver\r\n".to_vec();
+    post_to("/", headers, body)
+}
+
+fn post_to(target: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
+    let mut bytes = format!("POST {target} HTTP/1.1\r\nhost: receiver\r\n").into_bytes();
     for (name, value) in headers {
         bytes.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
     }
