@@ -128,9 +128,7 @@ impl Tables {
         let item = &input["Item"];
         let attributes = item.as_object().ok_or_else(|| not_understood(item))?;
         let key = table.key_in(item)?;
-        if !condition::holds(input, table.items.get(&key))? {
-            return Err(condition_failed());
-        }
+        meets_condition(input, table.items.get(&key))?;
         size::check(
             attributes,
             "Item size has exceeded the maximum allowed size",
@@ -150,9 +148,7 @@ impl Tables {
         }
         let key = table.key(&input["Key"])?;
         let item = table.items.get(&key);
-        if !condition::holds(input, item)? {
-            return Err(condition_failed());
-        }
+        meets_condition(input, item)?;
         let item = item.cloned().unwrap_or_else(|| table.attributes(&key));
         let item = update::updated(&item, input, table.key_names)?;
         size::check(
@@ -227,6 +223,17 @@ impl Table {
     }
 }
 
+fn meets_condition(input: &Value, item: Option<&Item>) -> Result<(), Reply> {
+    if condition::holds(input, item)? {
+        return Ok(());
+    }
+    Err(Reply::refusal(
+        400,
+        "ConditionalCheckFailedException",
+        "The conditional request failed",
+    ))
+}
+
 fn owned(key: &[&str]) -> Key {
     key.iter().map(|part| (*part).to_owned()).collect()
 }
@@ -254,14 +261,6 @@ fn text<'a>(value: &'a Value, name: &str) -> &'a str {
 
 fn no_such_key() -> Reply {
     Reply::invalid("The provided key element does not match the schema")
-}
-
-fn condition_failed() -> Reply {
-    Reply::refusal(
-        400,
-        "ConditionalCheckFailedException",
-        "The conditional request failed",
-    )
 }
 
 fn no_such_table() -> Reply {
