@@ -210,3 +210,34 @@ impl fmt::Debug for ParameterKeys {
         write!(formatter, "ParameterKeys({})", self.name)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As of a request that has waited while another one read them.
+    #[tokio::test]
+    async fn what_another_request_has_just_read_is_not_read_again() {
+        let keys = |text: &str| Arc::new(VerifyingKeys::parse(text).unwrap());
+        let old = keys("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
+        let new = keys("whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD");
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_796_040_000);
+        let config = aws_sdk_ssm::Config::builder()
+            .behavior_version(aws_sdk_ssm::config::BehaviorVersion::latest());
+        // Without a region it can ask nobody.
+        let parameter = ParameterKeys {
+            client: Client::from_conf(config.build()),
+            name: "/secret".to_owned(),
+            state: Mutex::new(State {
+                kept: Some(Kept {
+                    keys: Arc::clone(&new),
+                    read_at: now,
+                }),
+                failed: None,
+            }),
+        };
+        let newer = parameter.newer_than(&old, now).await.unwrap();
+        assert!(Arc::ptr_eq(&newer.unwrap(), &new));
+        assert!(parameter.newer_than(&new, now).await.unwrap().is_none());
+    }
+}

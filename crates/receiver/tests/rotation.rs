@@ -12,6 +12,7 @@ use e2e::signature::secret_for;
 use e2e::stage::RECEIVER_PARAMETER;
 use e2e::webhook::Webhook;
 use receiver::{Keys, Receiver, Request, Store};
+use webhooks_core::secret::SigningSecrets;
 
 const START: u64 = 1_796_040_000;
 
@@ -97,6 +98,20 @@ async fn a_rotation_is_seen_with_the_first_signature_that_does_not_fit() {
     assert_eq!(partner.status(309, &old).await, 202);
     assert_eq!(partner.status(310, &old).await, 401);
     assert_eq!(partner.status(310, &new).await, 202);
+}
+
+/// What is kept can not even try the new scheme.
+#[tokio::test]
+async fn a_change_of_the_scheme_is_seen_too() {
+    let seed = "whsk_VEVTVFNJR05JTkdLRVlET05PVFVTRVRISVNGT1JBTlk=";
+    let signing = SigningSecrets::parse(seed).unwrap();
+    let public = signing.iter().next().unwrap().public_key().unwrap();
+    let secret = secret_for("partner");
+    let partner = Partner::with(&public).await;
+    assert_eq!(partner.status(0, &secret).await, 401);
+    partner.rotate_to(&format!("{secret} {public}"));
+    assert_eq!(partner.status(9, &secret).await, 401);
+    assert_eq!(partner.status(10, &secret).await, 202);
 }
 
 #[tokio::test]

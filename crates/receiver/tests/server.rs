@@ -9,7 +9,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use e2e::client::{Client, post};
 use e2e::runtime::Environment;
@@ -197,7 +197,10 @@ async fn a_slow_client_is_not_waited_for() {
         async move {
             let mut client = Client::connect(address).await;
             client.send(&part).await;
+            let start = Instant::now();
             let answered = client.answer().await;
+            let seconds = start.elapsed().as_secs();
+            assert!(seconds < 8, "{what}: {seconds} s");
             // hyper may say 408 to half a head, or hang up.
             let answered = answered.map(|answered| answered.status);
             match status {

@@ -83,7 +83,7 @@ async fn a_table_that_does_not_answer_costs_six_seconds_and_not_the_senders_pati
 
     assert_eq!(answered, unavailable("it took too long"));
     let seconds = start.elapsed().as_secs();
-    assert!((6..8).contains(&seconds), "{seconds} s");
+    assert!((6..10).contains(&seconds), "{seconds} s");
 }
 
 #[tokio::test]
