@@ -9,6 +9,8 @@ SHELL := /bin/bash
 VENV_BIN := $(CURDIR)/.venv/bin
 PY := .venv/bin/python
 READY := .venv/ready
+# The official JavaScript library, which only `make unit` needs.
+JAVASCRIPT := examples/node_modules/.package-lock.json
 export PATH := $(VENV_BIN):$(PATH)
 
 # sam sends no usage data, and `sam validate` wants to know a region.
@@ -21,12 +23,12 @@ export E2E_PYTHON := $(VENV_BIN)/python
 
 .PHONY: help
 help: ## List the verbs
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
 
 # ---- Set up and build ----------------------------------------------------------
 
 .PHONY: setup
-setup: $(READY) ## Make .venv with the pinned tools
+setup: $(READY) $(JAVASCRIPT) ## Make .venv with the pinned tools
 
 $(READY): infra/requirements.txt
 	@command -v cargo >/dev/null || { echo "Rust is missing: see https://rustup.rs" >&2; exit 1; }
@@ -39,6 +41,14 @@ $(READY): infra/requirements.txt
 	echo "Python 3.10 or newer is needed; python3 is $$(python3 --version 2>&1)." >&2; exit 1
 	@$(PY) -m pip install --quiet --disable-pip-version-check --requirement infra/requirements.txt
 	@touch $(READY)
+
+# Without Node.js everything else still works, and the test that needs it says so.
+$(JAVASCRIPT): examples/package-lock.json
+	@if command -v npm >/dev/null; then \
+	  npm ci --prefix examples --ignore-scripts --no-audit --no-fund --silent && touch $@; \
+	else \
+	  echo "Node.js 18 or newer is missing; without it the test of examples/partner.mjs fails." >&2; \
+	fi
 
 .PHONY: build
 build: $(READY) ## Compile the two functions for this machine
@@ -81,20 +91,22 @@ docs: ## Does the documentation build without a warning?
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
 
 .PHONY: template
-template: $(READY) ## Is infra/template.yaml a valid SAM template?
+template: $(READY) ## Are the templates valid SAM templates?
 	.venv/bin/sam validate --lint --template infra/template.yaml
+	.venv/bin/sam validate --lint --template infra/receiver/template.yaml
 
 .PHONY: unit
-unit: ## Every test that needs no local stack
+unit: $(READY) $(JAVASCRIPT) ## Every test that needs no local stack
 	cargo test --workspace --locked -- --quiet
 
 # Most of the time they wait, so all of them run at once, however few the cores.
 # `--workspace` again, or cargo would settle the features of the dependencies for
 # one package and compile them anew.
 .PHONY: e2e
-e2e: build ## End-to-end tests on the deployed template
-	@# Operators' command, which the tests run as well.
-	cargo build --workspace --locked --bin webhooks
+e2e: $(READY) ## End-to-end tests on the deployed templates
+	@$(PY) infra/local_stack.py build --with-receiver
+	@# Operators' command and a partner's server, which the tests run as well.
+	cargo build --workspace --locked --bin webhooks --bin receiver-local
 	RUST_TEST_THREADS=32 cargo test --workspace --locked --test stack
 
 .PHONY: measure
@@ -109,7 +121,12 @@ measure: build ## What one environment of deliver costs: cold start, CPU, memory
 deploy: $(READY) ## Build for AWS and deploy with `sam deploy`
 	cd infra && sam build && sam deploy
 
+# A partner's side, a stack of its own.
+.PHONY: deploy-receiver
+deploy-receiver: $(READY) ## Build a partner's receiver for AWS and deploy it
+	cd infra/receiver && sam build && sam deploy
+
 .PHONY: clean
 clean: ## Remove everything that was built, also .venv
 	@if [ -x $(PY) ]; then $(PY) infra/local_stack.py down; fi
-	rm -rf .venv .local infra/.aws-sam target
+	rm -rf .venv .local infra/.aws-sam infra/receiver/.aws-sam examples/node_modules target

@@ -34,7 +34,8 @@ from pathlib import Path
 
 REPO = Path(__file__).resolve().parent.parent
 INFRA = REPO / "infra"
-BUILT_TEMPLATE = INFRA / ".aws-sam" / "local" / "template.yaml"  # see samconfig.toml
+RECEIVER = INFRA / "receiver"  # a partner's side, a template of its own
+BUILT_TEMPLATE = Path(".aws-sam") / "local" / "template.yaml"  # see samconfig.toml
 DEFAULT_STATE = REPO / ".local" / "stack"
 # All that a state directory may hold; `down` removes nothing else.
 STATE_FILES = {
@@ -196,7 +197,7 @@ def up(
     `settings` are template parameters on top of those in samconfig.toml. With
     `watch_pid` the stack ends by itself when that process does.
     """
-    if not BUILT_TEMPLATE.exists():
+    if not (INFRA / BUILT_TEMPLATE).exists():
         raise StackError("The functions are not built yet. Run `make build` first.")
     state = state.resolve()
     stack = load(state)
@@ -488,17 +489,22 @@ def architecture() -> str:
     return "arm64" if platform.machine() in ("arm64", "aarch64") else "x86_64"
 
 
-def _sam_settings(command: str) -> dict[str, str]:
-    """The template parameters of the `local` environment in samconfig.toml."""
+def _sam_parameters(command: str, folder: Path) -> dict:
+    """What a command is told by the `local` environment in samconfig.toml."""
     import tomlkit  # comes with aws-sam-cli; tomllib is not in Python 3.10
 
-    config = tomlkit.parse((INFRA / "samconfig.toml").read_text(encoding="utf-8"))
-    pairs = str(config["local"][command]["parameters"]["parameter_overrides"]).split()
+    config = tomlkit.parse((folder / "samconfig.toml").read_text(encoding="utf-8"))
+    return config["local"][command]["parameters"]
+
+
+def _sam_settings(command: str, folder: Path) -> dict[str, str]:
+    """The template parameters among it."""
+    pairs = str(_sam_parameters(command, folder)["parameter_overrides"]).split()
     return dict(pair.split("=", 1) for pair in pairs) | {"Architecture": architecture()}
 
 
 def _run_sam(arguments: list[str], settings: dict[str, str], env: dict[str, str], app_dir: Path,
-             log_file: Path | None) -> int:
+             log_file: Path | None, folder: Path = INFRA) -> int:
     app_dir.mkdir(parents=True, exist_ok=True)
     # sam asks the package index for newer versions once a week, unless it believes
     # that it has just done so.
@@ -513,12 +519,12 @@ def _run_sam(arguments: list[str], settings: dict[str, str], env: dict[str, str]
         "__SAM_CLI_APP_DIR": str(app_dir),
     }
     command = [str(Path(sys.executable).with_name("sam")), *arguments]
-    command += ["--config-file", str(INFRA / "samconfig.toml"), "--config-env", "local"]
+    command += ["--config-file", str(folder / "samconfig.toml"), "--config-env", "local"]
     command += ["--parameter-overrides", *(f"{name}={value}" for name, value in settings.items())]
     output = log_file.open("ab") if log_file else contextlib.nullcontext(sys.stderr)
     with output as out:
         return subprocess.run(
-            command, cwd=INFRA, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out, check=False
+            command, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out, check=False
         ).returncode
 
 
@@ -532,13 +538,13 @@ def _build_lock(exclusive: bool):
         yield
 
 
-def build() -> None:
+def build(with_receiver: bool = False) -> None:
     """Compile the functions for this machine and lay them out for `sam deploy`."""
     with _build_lock(exclusive=True):
-        _build()
+        _build(with_receiver)
 
 
-def _build() -> None:
+def _build(with_receiver: bool) -> None:
     import tomlkit
 
     # cargo-lambda builds with panic = "abort" unless the workspace names another
@@ -550,41 +556,23 @@ def _build() -> None:
     env["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), env.get("PATH", "")])
     # sam would do it too, but without showing cargo's progress for some minutes.
     # It then finds everything compiled.
-    compiled = subprocess.run(
-        ["cargo", "lambda", "build", "--release", "--bin", "dispatch", "--bin", "deliver"],
-        cwd=REPO, env=env, check=False,
-    )
+    names = ["dispatch", "deliver"] + ["receiver"] * with_receiver
+    command = ["cargo", "lambda", "build", "--release"]
+    command += [word for name in names for word in ("--bin", name)]
+    compiled = subprocess.run(command, cwd=REPO, env=env, check=False)
     if compiled.returncode != 0:
         raise StackError("The functions do not compile; see above.")
     log = REPO / ".local" / "sam-build.log"
     log.unlink(missing_ok=True)
-    if _run_sam(["build"], _sam_settings("build"), env, REPO / ".local" / "sam", log) != 0:
-        raise StackError(f"`sam build` failed:\n{_tail(log, 40)}")
+    for folder in [INFRA] + [RECEIVER] * with_receiver:
+        settings = _sam_settings("build", folder)
+        if _run_sam(["build"], settings, env, REPO / ".local" / "sam", log, folder) != 0:
+            raise StackError(f"`sam build` failed:\n{_tail(log, 40)}")
 
 
 def _deploy(stack: Stack, settings: dict[str, str], say) -> None:
-    import tomlkit
-
-    config = tomlkit.parse((INFRA / "samconfig.toml").read_text(encoding="utf-8"))
-    stack.stack_name = str(config["local"]["global"]["parameters"]["stack_name"])
-    state = Path(stack.state_directory)
-    s3 = stack.client("s3")
-    with contextlib.suppress(s3.exceptions.BucketAlreadyOwnedByYou):
-        s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
-    say("Deploying infra/template.yaml with `sam deploy`")
-    env = _emulator_env(state, int(stack.endpoint_url.rpartition(":")[2]))
-    log = state / "deploy.log"
-    with _build_lock(exclusive=False):
-        code = _run_sam(
-            ["deploy", "--s3-bucket", BUCKET], _sam_settings("deploy") | settings, env,
-            state / "sam", log,
-        )
-    cloudformation = stack.client("cloudformation")
-    if code != 0:
-        raise StackError(
-            f"`sam deploy` failed. Its log: {log}\n"
-            + (_failed_resources(cloudformation, stack.stack_name) or _tail(log))
-        )
+    stack.stack_name = str(_sam_parameters("global", INFRA)["stack_name"])
+    stack.outputs = _deploy_template(stack, INFRA, settings, say)
     # The emulator keeps a number that comes from a parameter as text and then cannot
     # compare it; AWS converts it. Say it again as a number.
     functions = stack.client("lambda")
@@ -592,8 +580,49 @@ def _deploy(stack: Stack, settings: dict[str, str], say) -> None:
         functions.update_event_source_mapping(
             UUID=mapping["UUID"], ScalingConfig=mapping["ScalingConfig"]
         )
-    described = cloudformation.describe_stacks(StackName=stack.stack_name)["Stacks"][0]
-    stack.outputs = {o["OutputKey"]: o["OutputValue"] for o in described.get("Outputs", [])}
+
+
+def deploy_receiver(stack: Stack, say=say) -> dict[str, str]:
+    """Deploy a partner's receiver beside the service; returns its outputs and `LocalUrl`."""
+    if not (RECEIVER / BUILT_TEMPLATE).exists():
+        raise StackError("The receiver is not built. Run `local_stack.py build --with-receiver`.")
+    outputs = _deploy_template(stack, RECEIVER, {}, say)
+    # Again a number that the emulator keeps as text.
+    functions = stack.client("lambda")
+    name = outputs["ReceiverFunctionName"]
+    reserved = functions.get_function_concurrency(FunctionName=name)
+    functions.put_function_concurrency(
+        FunctionName=name,
+        ReservedConcurrentExecutions=int(reserved["ReservedConcurrentExecutions"]),
+    )
+    # No name server knows the host of a function URL here; the emulator knows its path.
+    url_id = outputs["Url"].removeprefix("https://").partition(".")[0]
+    return outputs | {"LocalUrl": f"{stack.endpoint_url}/_aws/lambda-url/{url_id}/"}
+
+
+def _deploy_template(stack: Stack, folder: Path, settings: dict[str, str], say) -> dict[str, str]:
+    """Deploy the template in `folder`; returns its outputs."""
+    state = Path(stack.state_directory)
+    s3 = stack.client("s3")
+    with contextlib.suppress(s3.exceptions.BucketAlreadyOwnedByYou):
+        s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
+    say(f"Deploying {(folder / 'template.yaml').relative_to(REPO)} with `sam deploy`")
+    env = _emulator_env(state, int(stack.endpoint_url.rpartition(":")[2]))
+    log = state / "deploy.log"
+    with _build_lock(exclusive=False):
+        code = _run_sam(
+            ["deploy", "--s3-bucket", BUCKET], _sam_settings("deploy", folder) | settings, env,
+            state / "sam", log, folder,
+        )
+    cloudformation = stack.client("cloudformation")
+    stack_name = str(_sam_parameters("global", folder)["stack_name"])
+    if code != 0:
+        raise StackError(
+            f"`sam deploy` failed. Its log: {log}\n"
+            + (_failed_resources(cloudformation, stack_name) or _tail(log))
+        )
+    described = cloudformation.describe_stacks(StackName=stack_name)["Stacks"][0]
+    return {o["OutputKey"]: o["OutputValue"] for o in described.get("Outputs", [])}
 
 
 def _failed_resources(cloudformation, stack_name: str) -> str:
@@ -649,7 +678,11 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     p.add_argument("service", help="for example lambda")
     p.add_argument("operation", help="for example GetFunctionConfiguration")
     p.add_argument("input", help="its input as JSON, for example {}; - reads standard input")
-    commands.add_parser("build", help="compile the functions for this machine")
+    commands.add_parser("deploy-receiver", parents=[common],
+                        help="deploy a partner's receiver too, and print its outputs as JSON")
+    p = commands.add_parser("build", help="compile the functions for this machine")
+    p.add_argument("--with-receiver", action="store_true",
+                   help="also the one of infra/receiver/template.yaml")
     p = commands.add_parser("emulator")  # started by `up`, not for people
     p.add_argument("--watch-pid", type=int)
     return parser.parse_args(arguments)
@@ -684,7 +717,7 @@ def run(arguments: list[str]) -> int:
     if args.command == "emulator":
         run_emulator(args.watch_pid)
     elif args.command == "build":
-        build()
+        build(args.with_receiver)
     elif args.command == "up":
         stack = up(args.state, dict(args.settings), args.watch_pid)
         print(json.dumps(stack.to_json())) if args.json else _show(stack)
@@ -704,6 +737,8 @@ def run(arguments: list[str]) -> int:
         log = stack.follow_log if args.follow else stack.log_events
         for event in log(args.function):
             print(json.dumps(event) if args.json else event["message"].rstrip(), flush=True)
+    elif args.command == "deploy-receiver":
+        print(json.dumps(deploy_receiver(_running(args.state))))
     elif args.command == "call":
         text = sys.stdin.read() if args.input == "-" else args.input
         answer = _running(args.state).call(args.service, args.operation, json.loads(text))

@@ -163,6 +163,19 @@ impl FakeAws {
         self.state.lock().unwrap().tables.deliveries.all()
     }
 
+    /// Adds or replaces an item of a receiver's table, in DynamoDB's JSON.
+    pub fn put_received(&self, item: Value) {
+        let tables = &mut self.state.lock().unwrap().tables;
+        tables.received.put(&item);
+    }
+
+    /// An item of a receiver's table as it is now, in DynamoDB's JSON.
+    #[must_use]
+    pub fn received(&self, webhook_id: &str) -> Option<Value> {
+        let tables = &self.state.lock().unwrap().tables;
+        tables.received.get(&[webhook_id])
+    }
+
     /// `Query` and `Scan` give at most this many rows a page from now on.
     pub fn set_page_size(&self, rows: usize) {
         self.state.lock().unwrap().page_size = Some(rows);
@@ -387,6 +400,7 @@ fn usual(operation: &str, input: &Value, state: &mut State) -> Reply {
         "BatchGetItem" => state.tables.batch_get(input).into(),
         "BatchWriteItem" => state.tables.batch_write(input).into(),
         "GetItem" => state.tables.get_item(input).into(),
+        "PutItem" => state.tables.put_item(input).into(),
         "Query" => state.tables.query(input, state.page_size).into(),
         "Scan" => state.tables.scan(input, state.page_size).into(),
         "UpdateItem" => state.tables.update(input).into(),

@@ -6,10 +6,12 @@
 //! | [`runtime`] | Lambda: one environment of a real bootstrap |
 //! | [`fake_aws`] | SQS, DynamoDB, SSM and EventBridge, stricter than an emulator where AWS is |
 //! | [`receiver`] | a partner's server, down to the bytes and the way it hangs up |
+//! | [`client`] | a sender, down to the bytes and the pace at which they come |
 //! | [`bridge_event`] | the events that EventBridge hands to `dispatch` |
 //! | [`sqs_event`] | the batches that Lambda hands to `deliver` |
 //! | [`delivery_record`] | the time that passes between two receives |
 //! | [`signature`] | a partner's check of a signature, written from the specification |
+//! | [`webhook`] | a webhook as a receiver gets it |
 //! | [`stage`] | all of them together, for one function |
 //! | [`network`] | the internet: namespaces with public addresses and no way out |
 //! | [`dns`] | the resolver of such a network |
@@ -32,6 +34,7 @@
 )]
 
 pub mod bridge_event;
+pub mod client;
 pub mod command;
 pub mod delivery_record;
 pub mod dns;
@@ -46,3 +49,4 @@ pub mod sqs_event;
 pub mod stack;
 pub mod stage;
 pub mod tls;
+pub mod webhook;

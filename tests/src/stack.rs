@@ -23,16 +23,18 @@ mod command;
 mod environments;
 mod log;
 mod partner;
+mod receiver;
 mod records;
 
 pub use aws::Queue;
 use log::Log;
 pub use log::{Function, Line};
 pub use partner::Partner;
+pub use receiver::DeployedReceiver;
 
 /// The event types that become webhooks in a stack. Tests that share one have a type each, so that
 /// no test's event reaches another's partners.
-pub const EVENT_TYPES: [&str; 14] = [
+pub const EVENT_TYPES: [&str; 15] = [
     "OrderPaid",
     "OrderRefunded",
     "OrderPlaced",
@@ -47,6 +49,7 @@ pub const EVENT_TYPES: [&str; 14] = [
     "OrderMerged",
     "OrderArchived",
     "OrderReviewed",
+    "OrderStored",
 ];
 
 /// Hours of the retry schedule become seconds, and seconds become the one second that is the least.

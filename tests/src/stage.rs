@@ -27,6 +27,10 @@ pub const DEAD_LETTER_QUEUE_URL: &str =
 pub const TABLE_NAME: &str = "subscriptions";
 /// The table of delivery records that `deliver` on a stage is told of.
 pub const DELIVERIES_TABLE: &str = "deliveries";
+/// The table of what came that a receiver on a stage is told of.
+pub const RECEIVED_TABLE: &str = "received";
+/// The parameter with the secrets that a receiver on a stage is told of.
+pub const RECEIVER_PARAMETER: &str = "/webhooks-receiver/secret";
 /// What a function of the template's default timeout has for one invocation.
 pub const FUNCTION_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -82,6 +86,16 @@ impl Stage {
             .with("AWS_ENDPOINT_URL", &endpoint)
             .with("QUEUE_URL", QUEUE_URL)
             .with("TABLE_NAME", TABLE_NAME)
+    }
+
+    /// A stage for the `receiver` of a partner, which has no secret yet.
+    pub async fn for_receiver() -> Self {
+        let aws = FakeAws::start().await;
+        let endpoint = aws.url();
+        Self::with_aws(aws)
+            .with("AWS_ENDPOINT_URL", &endpoint)
+            .with("SECRET_PARAMETER", RECEIVER_PARAMETER)
+            .with("TABLE_NAME", RECEIVED_TABLE)
     }
 
     /// A stage with these services and no variables.

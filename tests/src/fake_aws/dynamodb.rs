@@ -1,4 +1,4 @@
-//! The two tables. Items are DynamoDB's JSON. What a call asks for is either done or refused with
+//! The tables. Items are DynamoDB's JSON. What a call asks for is either done or refused with
 //! the reason; nothing is done by halves.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value, json};
 
 use super::Reply;
-use crate::stage::{DELIVERIES_TABLE, TABLE_NAME};
+use crate::stage::{DELIVERIES_TABLE, RECEIVED_TABLE, TABLE_NAME};
 
 mod condition;
 mod expression;
@@ -28,6 +28,7 @@ type Key = Vec<String>;
 pub(super) struct Tables {
     pub(super) subscriptions: Table,
     pub(super) deliveries: Table,
+    pub(super) received: Table,
 }
 
 pub(super) struct Table {
@@ -45,6 +46,7 @@ impl Default for Tables {
         Self {
             subscriptions: table(&["eventType", "subscriberId"]),
             deliveries: table(&["webhookId"]),
+            received: table(&["webhookId"]),
         }
     }
 }
@@ -119,6 +121,22 @@ impl Tables {
         search::scan(self.table(text(input, "TableName"))?, input, page_size)
     }
 
+    /// `PutItem`: the whole item, if there is none or the condition holds for the one there is.
+    pub(super) fn put_item(&mut self, input: &Value) -> Result<Value, Reply> {
+        let table = self.table_mut(text(input, "TableName"))?;
+        expression::check(input, &["ConditionExpression"])?;
+        let item = &input["Item"];
+        let attributes = item.as_object().ok_or_else(|| not_understood(item))?;
+        let key = table.key_in(item)?;
+        meets_condition(input, table.items.get(&key))?;
+        size::check(
+            attributes,
+            "Item size has exceeded the maximum allowed size",
+        )?;
+        table.items.insert(key, attributes.clone());
+        Ok(json!({}))
+    }
+
     /// `UpdateItem`. As in DynamoDB, without a condition it creates an item that is missing.
     pub(super) fn update(&mut self, input: &Value) -> Result<Value, Reply> {
         let table = self.table_mut(text(input, "TableName"))?;
@@ -155,6 +173,7 @@ impl Tables {
         match name {
             TABLE_NAME => Ok(&self.subscriptions),
             DELIVERIES_TABLE => Ok(&self.deliveries),
+            RECEIVED_TABLE => Ok(&self.received),
             _ => Err(no_such_table()),
         }
     }
@@ -163,6 +182,7 @@ impl Tables {
         match name {
             TABLE_NAME => Ok(&mut self.subscriptions),
             DELIVERIES_TABLE => Ok(&mut self.deliveries),
+            RECEIVED_TABLE => Ok(&mut self.received),
             _ => Err(no_such_table()),
         }
     }

@@ -22,6 +22,17 @@ impl Stack {
         answer.item.map(plain_item)
     }
 
+    /// Takes a delivery's record away, as the table's time to live does after 30 days.
+    pub async fn forget(&self, webhook_id: &str) {
+        client!(self, aws_sdk_dynamodb)
+            .delete_item()
+            .table_name(self.output("DeliveriesTableName"))
+            .key("webhookId", AttributeValue::S(webhook_id.into()))
+            .send()
+            .await
+            .unwrap();
+    }
+
     /// Waits until a delivery stands like that, and gives its record.
     ///
     /// # Panics

@@ -7,6 +7,7 @@
 //! | [`fan_out`] | from an event to its jobs, and what cannot become jobs |
 //! | [`signatures`] | what partners verify, with the official libraries |
 //! | [`rotation`] | a new secret while webhooks go out |
+//! | [`partner`] | the other end: our receiver, deployed and on this machine |
 //! | [`policies`] | what each retry policy promises, and when |
 //! | [`redrive`] | how a dead delivery gets a new life |
 //! | [`operators`] | what the `webhooks` command tells, and sends again |
@@ -32,6 +33,7 @@ mod fan_out;
 mod notices;
 mod operators;
 mod outages;
+mod partner;
 mod policies;
 mod redrive;
 mod rotation;

@@ -7,7 +7,7 @@ use e2e::stack::read;
 use saphyr::{LoadableYamlNode as _, Scalar, Yaml};
 use serde_json::{Map, Value, json};
 
-/// infra/template.yaml with a value for each parameter.
+/// A template with a value for each parameter.
 #[derive(Clone)]
 pub struct Template {
     json: Value,
@@ -15,9 +15,18 @@ pub struct Template {
 }
 
 impl Template {
-    /// The template with its parameters' defaults.
+    /// The service's template with its parameters' defaults.
     pub fn read() -> Self {
-        let text = read("infra", "template.yaml");
+        Self::in_directory("infra")
+    }
+
+    /// The receiver's template with its parameters' defaults.
+    pub fn read_receiver() -> Self {
+        Self::in_directory("infra/receiver")
+    }
+
+    fn in_directory(directory: &str) -> Self {
+        let text = read(directory, "template.yaml");
         let documents = Yaml::load_from_str(&text).unwrap();
         let [document] = &documents[..] else {
             panic!("{} documents", documents.len());

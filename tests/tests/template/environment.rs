@@ -37,7 +37,7 @@ fn variables(template: &Template, function: &str) -> BTreeMap<String, String> {
 
 /// What a function makes of these variables, and the names that it has asked for, but for those that
 /// Lambda itself sets.
-fn read_by<T>(
+pub fn read_by<T>(
     variables: &BTreeMap<String, String>,
     read: impl Fn(&Settings<'_>) -> T,
 ) -> (T, BTreeSet<String>) {

@@ -9,6 +9,7 @@
 //! | [`permissions`] | every grant, one by one |
 //! | [`alarms`] | every alarm with the metric that it must watch |
 //! | [`dashboard`] | the dashboard and the saved queries with the metrics and log fields there are |
+//! | [`receiver`] | the template of a partner's receiver, all of it |
 //! | [`documents`] | the README, samconfig.toml and Cargo.toml with the template |
 
 #![expect(
@@ -26,4 +27,5 @@ mod dashboard;
 mod documents;
 mod environment;
 mod permissions;
+mod receiver;
 mod wiring;

@@ -7,19 +7,20 @@ use serde_json::{Value, json};
 use crate::cloudformation::Template;
 
 /// The account's part of an ARN.
-const ACCOUNT: &str = "${AWS::Region}:${AWS::AccountId}";
+pub const ACCOUNT: &str = "${AWS::Region}:${AWS::AccountId}";
 
 /// An action and the one resource it is granted on, with the condition if there is one.
-type Grant = (String, String);
+pub type Grant = (String, String);
 
-fn list(value: &Value) -> Vec<Value> {
+pub fn list(value: &Value) -> Vec<Value> {
     match value {
         Value::Array(items) => items.clone(),
         other => vec![other.clone()],
     }
 }
 
-fn grants(template: &Template, role: &str) -> BTreeSet<Grant> {
+/// What a role may do.
+pub fn grants(template: &Template, role: &str) -> BTreeSet<Grant> {
     let mut grants = BTreeSet::new();
     let policies = template.properties(role)["Policies"].take();
     for policy in list(&policies) {
@@ -39,12 +40,12 @@ fn grants(template: &Template, role: &str) -> BTreeSet<Grant> {
     grants
 }
 
-fn expected<const N: usize>(grants: [(&str, Value); N]) -> BTreeSet<Grant> {
+pub fn expected<const N: usize>(grants: [(&str, Value); N]) -> BTreeSet<Grant> {
     let text = |(action, resource): (&str, Value)| (action.to_owned(), resource.to_string());
     grants.into_iter().map(text).collect()
 }
 
-fn arn_of(resource: &str) -> Value {
+pub fn arn_of(resource: &str) -> Value {
     json!({"Fn::GetAtt": [resource, "Arn"]})
 }
 
@@ -199,7 +200,7 @@ fn nothing_is_granted_by_the_way() {
     }
 }
 
-fn all_fields<'a>(value: &'a Value, found: &mut Vec<(&'a str, &'a Value)>) {
+pub fn all_fields<'a>(value: &'a Value, found: &mut Vec<(&'a str, &'a Value)>) {
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {

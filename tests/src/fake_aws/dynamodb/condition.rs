@@ -37,6 +37,13 @@ fn is_met(part: &str, input: &Value, item: Option<&Item>) -> Result<bool, Reply>
     if let Some((word, other)) = part.split_once("<>") {
         return Ok(attribute(word)? != Some(value(other, input)?));
     }
+    if let Some((word, other)) = part.split_once('<') {
+        let number = |value: &Value| value["N"].as_str()?.parse::<u64>().ok();
+        let other = number(value(other, input)?).ok_or_else(|| not_understood(part))?;
+        return Ok(attribute(word)?
+            .and_then(number)
+            .is_some_and(|number| number < other));
+    }
     if let Some((word, other)) = part.split_once('=') {
         return Ok(attribute(word)? == Some(value(other, input)?));
     }

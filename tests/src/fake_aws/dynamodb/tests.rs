@@ -251,6 +251,28 @@ fn conditions_are_joined_by_and_before_or() {
 }
 
 #[test]
+fn a_put_replaces_the_item_if_its_condition_holds() {
+    let mut tables = Tables::default();
+    let mut put = |expires_at: &str, now: &str| {
+        tables.put_item(&json!({
+            "TableName": RECEIVED_TABLE,
+            "Item": {"webhookId": {"S": "a"}, "expiresAt": {"N": expires_at}},
+            "ConditionExpression": "attribute_not_exists(webhookId) OR expiresAt < :now",
+            "ExpressionAttributeValues": {":now": {"N": now}},
+        }))
+    };
+    put("100", "50").unwrap();
+    let failed = "ConditionalCheckFailedException";
+    assert_eq!(refusal(put("200", "100")).0, failed);
+    put("300", "101").unwrap();
+    assert_eq!(refusal(put("400", "300")).0, failed);
+    assert_eq!(
+        tables.received.get(&["a"]).unwrap()["expiresAt"],
+        json!({"N": "300"})
+    );
+}
+
+#[test]
 fn what_dynamodb_refuses_changes_nothing() {
     let mut left_over = update("REMOVE nextAt", "");
     left_over["ExpressionAttributeValues"] = json!({":one": {"N": "1"}});
