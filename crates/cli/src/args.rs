@@ -3,7 +3,7 @@
 use clap::{Args, Parser, Subcommand};
 use webhooks_core::identity::SubscriberId;
 
-use crate::{log, redrive, schedule, stats};
+use crate::{log, redrive, schedule, stats, verify};
 
 /// Looks into a stack of sqs-webhooks and takes care of its deliveries.
 #[derive(Debug, Parser)]
@@ -49,6 +49,8 @@ pub enum Verb {
     Schedule(schedule::Arguments),
     /// Send dead deliveries again
     Redrive(Box<redrive::Arguments>),
+    /// Tell why the signature of a request does not match
+    Verify(verify::Arguments),
 }
 
 /// A subscriber's name.

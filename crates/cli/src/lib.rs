@@ -11,10 +11,12 @@
 //! | [`redrive`] | sends dead deliveries again |
 //! | [`stats`] | how each partner fares |
 //! | [`log`] | what happened to a delivery, and which there are |
+//! | [`verify`] | why a signature does not match |
 //! | [`args`] | the command line, and what its help says |
 //! | [`stack`] | what a stack is made of, from the outputs of its CloudFormation template |
 //! | [`aws`] | region, credentials and time limits, and errors that say what to do |
 //! | [`tables`], [`delivery`] | what the tables say |
+//! | [`input`] | files and standard input |
 //! | [`moment`], [`span`] | points in time and durations as people write them |
 //! | [`output`], [`grid`], [`error`] | text or JSON, safe for a terminal, and exit codes |
 
@@ -28,6 +30,7 @@ pub mod aws;
 pub mod delivery;
 pub mod error;
 pub mod grid;
+pub mod input;
 pub mod log;
 pub mod moment;
 pub mod output;
@@ -37,6 +40,7 @@ pub mod span;
 pub mod stack;
 pub mod stats;
 pub mod tables;
+pub mod verify;
 
 /// What every verb is given beside its own arguments.
 #[derive(Debug)]
@@ -61,6 +65,7 @@ pub async fn run(arguments: Arguments) -> Result<Exit, Error> {
         Verb::Redrive(arguments) => output::print(&redrive::run(arguments, &context).await?, json),
         Verb::Log(arguments) => output::print(&log::run(arguments, &context).await?, json),
         Verb::Stats(arguments) => output::print(&stats::run(arguments, &context).await?, json),
+        Verb::Verify(arguments) => output::print(&verify::run(arguments, &context).await?, json),
         Verb::Schedule(arguments) => {
             output::print(&schedule::run(arguments, &context).await?, json)
         }
