@@ -64,7 +64,7 @@ struct State {
     rules: HashMap<&'static str, Rule>,
     tables: dynamodb::Tables,
     page_size: Option<usize>,
-    parameters: BTreeMap<String, String>,
+    parameters: ssm::Parameters,
     dead_letters: queue::Queue,
     /// How many messages were sent to any queue.
     sent: usize,
@@ -171,12 +171,18 @@ impl FakeAws {
     /// Adds or replaces an SSM SecureString.
     pub fn put_parameter(&self, name: &str, value: &str) {
         let mut state = self.state.lock().unwrap();
-        state.parameters.insert(name.to_owned(), value.to_owned());
+        state.parameters.put(name, value);
     }
 
     /// Takes an SSM parameter away.
     pub fn delete_parameter(&self, name: &str) {
-        self.state.lock().unwrap().parameters.remove(name);
+        self.state.lock().unwrap().parameters.delete(name);
+    }
+
+    /// The value of an SSM parameter as it is now.
+    #[must_use]
+    pub fn parameter(&self, name: &str) -> Option<String> {
+        self.state.lock().unwrap().parameters.value(name)
     }
 
     /// Sets a parameter of the stack, which has none at first.
@@ -384,10 +390,13 @@ fn usual(operation: &str, input: &Value, state: &mut State) -> Reply {
         "Query" => state.tables.query(input, state.page_size).into(),
         "Scan" => state.tables.scan(input, state.page_size).into(),
         "UpdateItem" => state.tables.update(input).into(),
+        "DeleteItem" => state.tables.delete_item(input).into(),
         "DescribeStacks" => cloudformation::describe_stacks(input, &state.stack_parameters),
         "PutEvents" => events::put_events(input),
-        "GetParameters" => ssm::get_parameters(&state.parameters, input),
-        "GetParameter" => ssm::get_parameter(&state.parameters, input),
+        "GetParameters" => state.parameters.get_parameters(input),
+        "GetParameter" => state.parameters.get_parameter(input),
+        "PutParameter" => state.parameters.put_parameter(input),
+        "DeleteParameter" => state.parameters.delete_parameter(input),
         "SendMessageBatch" => sqs::send_batch(input, &mut state.sent),
         "ReceiveMessage" | "DeleteMessageBatch" | "GetQueueAttributes"
             if input["QueueUrl"] != DEAD_LETTER_QUEUE_URL =>

@@ -17,6 +17,8 @@
 //! | [`aws`] | region, credentials and time limits, and errors that say what to do |
 //! | [`tables`], [`delivery`] | what the tables say |
 //! | [`input`] | files and standard input |
+//! | [`subscriptions`] | who receives what, and how that is changed |
+//! | [`parameters`] | the signing secrets in SSM |
 //! | [`moment`], [`span`] | points in time and durations as people write them |
 //! | [`output`], [`grid`], [`error`] | text or JSON, safe for a terminal, and exit codes |
 
@@ -34,11 +36,13 @@ pub mod input;
 pub mod log;
 pub mod moment;
 pub mod output;
+pub mod parameters;
 pub mod redrive;
 pub mod schedule;
 pub mod span;
 pub mod stack;
 pub mod stats;
+pub mod subscriptions;
 pub mod tables;
 pub mod verify;
 

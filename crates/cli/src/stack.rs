@@ -1,10 +1,12 @@
 //! What a stack is made of, as its template's outputs and parameters tell it.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use aws_config::SdkConfig;
 use aws_sdk_cloudformation::Client;
 use aws_sdk_cloudformation::error::ProvideErrorMetadata as _;
+use webhooks_core::endpoint::EndpointRules;
 use webhooks_core::policy::{Configuration, Overrides, RetryPolicy, VISIBILITY_TIMEOUT_SECONDS};
 
 use crate::Context;
@@ -13,6 +15,9 @@ use crate::error::Error;
 
 /// The stack's name in `infra/samconfig.toml`.
 pub const DEFAULT_NAME: &str = "sqs-webhooks";
+
+/// How long deliver keeps a secret, unless its configuration says otherwise.
+const SECRET_CACHE: Duration = Duration::from_secs(300);
 
 /// The names of what belongs to a stack.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,6 +32,8 @@ pub struct Stack {
     pub jobs_queue_url: String,
     /// Deliveries that are dead.
     pub dead_letter_queue_url: String,
+    /// Signing secrets are the SSM parameters `/{this}/{subscriberId}/signing-secret`.
+    pub secret_prefix: String,
     /// The values of the template's parameters.
     pub parameters: HashMap<String, String>,
 }
@@ -90,6 +97,7 @@ impl Stack {
             deliveries_table: output("DeliveriesTableName")?,
             jobs_queue_url: output("JobsQueueUrl")?,
             dead_letter_queue_url: output("DeadLetterQueueUrl")?,
+            secret_prefix: output("SecretPrefix")?,
             parameters,
         })
     }
@@ -142,6 +150,32 @@ impl Stack {
         .map_err(|error| wrong(&error.to_string()))
     }
 
+    /// Which urls may be called.
+    #[must_use]
+    pub fn endpoint_rules(&self) -> EndpointRules {
+        EndpointRules {
+            allow_private: self.parameter("AllowPrivateEndpoints") == Some("true"),
+        }
+    }
+
+    /// The event types that become webhooks; none if the stack does not say.
+    #[must_use]
+    pub fn event_types(&self) -> Vec<&str> {
+        let types = self.parameter("EventTypes").unwrap_or_default().split(',');
+        types
+            .map(str::trim)
+            .filter(|name| !name.is_empty())
+            .collect()
+    }
+
+    /// How long a function signs with a secret before it asks SSM again, at most.
+    #[must_use]
+    pub fn secret_cache(&self) -> Duration {
+        let seconds = self.parameter("SecretCacheSeconds");
+        let seconds = seconds.and_then(|text| text.parse().ok());
+        seconds.map_or(SECRET_CACHE, Duration::from_secs)
+    }
+
     /// A template parameter, if it has a value that is not empty.
     #[must_use]
     pub fn parameter(&self, key: &str) -> Option<&str> {
@@ -152,8 +186,6 @@ impl Stack {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn outputs() -> HashMap<&'static str, &'static str> {
@@ -162,6 +194,7 @@ mod tests {
             ("DeliveriesTableName", "d"),
             ("JobsQueueUrl", "https://sqs/jobs"),
             ("DeadLetterQueueUrl", "https://sqs/dlq"),
+            ("SecretPrefix", "webhooks"),
             ("Another", "1"),
         ])
     }
@@ -225,6 +258,22 @@ mod tests {
             );
             assert!(template.contains(&line), "{line}");
         }
+    }
+
+    #[test]
+    fn what_partners_may_have_is_said_by_parameters() {
+        let bare = stack(&[]);
+        assert!(!bare.endpoint_rules().allow_private);
+        assert_eq!(bare.event_types(), Vec::<&str>::new());
+        assert_eq!(bare.secret_cache(), Duration::from_secs(300));
+        let open = stack(&[
+            ("AllowPrivateEndpoints", "true"),
+            ("EventTypes", "OrderPaid, OrderRefunded"),
+            ("SecretCacheSeconds", "2"),
+        ]);
+        assert!(open.endpoint_rules().allow_private);
+        assert_eq!(open.event_types(), ["OrderPaid", "OrderRefunded"]);
+        assert_eq!(open.secret_cache(), Duration::from_secs(2));
     }
 
     #[test]

@@ -130,13 +130,7 @@ impl Tables {
         }
         let key = table.key(&input["Key"])?;
         let item = table.items.get(&key);
-        if !condition::holds(input, item)? {
-            return Err(Reply::refusal(
-                400,
-                "ConditionalCheckFailedException",
-                "The conditional request failed",
-            ));
-        }
+        meets_condition(input, item)?;
         let item = item.cloned().unwrap_or_else(|| table.attributes(&key));
         let item = update::updated(&item, input, table.key_names)?;
         size::check(
@@ -144,6 +138,16 @@ impl Tables {
             "Item size to update has exceeded the maximum allowed size",
         )?;
         table.items.insert(key, item);
+        Ok(json!({}))
+    }
+
+    /// `DeleteItem`. As in DynamoDB, without a condition it does not mind that there is none.
+    pub(super) fn delete_item(&mut self, input: &Value) -> Result<Value, Reply> {
+        let table = self.table_mut(text(input, "TableName"))?;
+        expression::check(input, &["ConditionExpression"])?;
+        let key = table.key(&input["Key"])?;
+        meets_condition(input, table.items.get(&key))?;
+        table.items.remove(&key);
         Ok(json!({}))
     }
 
@@ -207,6 +211,17 @@ impl Table {
             .zip(key.iter().map(|part| json!({"S": part})))
             .collect()
     }
+}
+
+fn meets_condition(input: &Value, item: Option<&Item>) -> Result<(), Reply> {
+    if condition::holds(input, item)? {
+        return Ok(());
+    }
+    Err(Reply::refusal(
+        400,
+        "ConditionalCheckFailedException",
+        "The conditional request failed",
+    ))
 }
 
 fn owned(key: &[&str]) -> Key {

@@ -412,6 +412,7 @@ fn what_is_not_there_is_explained() {
             deliveries_table: String::new(),
             jobs_queue_url: String::new(),
             dead_letter_queue_url: String::new(),
+            secret_prefix: String::new(),
             parameters: HashMap::from(
                 parameters.map(|(name, value)| (name.to_owned(), value.to_owned())),
             ),
