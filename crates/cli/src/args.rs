@@ -3,7 +3,7 @@
 use clap::{Args, Parser, Subcommand};
 use webhooks_core::identity::SubscriberId;
 
-use crate::{log, redrive, schedule, stats, verify};
+use crate::{doctor, log, ping, publish, redrive, schedule, stats, verify};
 
 /// Looks into a stack of sqs-webhooks and takes care of its deliveries.
 #[derive(Debug, Parser)]
@@ -49,6 +49,12 @@ pub enum Verb {
     Schedule(schedule::Arguments),
     /// Send dead deliveries again
     Redrive(Box<redrive::Arguments>),
+    /// Publish events of a file to the stack's bus
+    Publish(publish::Arguments),
+    /// Send a subscriber a signed ping, and show what comes back
+    Ping(ping::Arguments),
+    /// Check a deployed stack, and say how to mend what is wrong
+    Doctor(doctor::Arguments),
     /// Tell why the signature of a request does not match
     Verify(verify::Arguments),
 }

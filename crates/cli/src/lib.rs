@@ -11,6 +11,9 @@
 //! | [`redrive`] | sends dead deliveries again |
 //! | [`stats`] | how each partner fares |
 //! | [`log`] | what happened to a delivery, and which there are |
+//! | [`publish`] | puts events onto the bus |
+//! | [`ping`] | a signed ping to a subscriber, and what came back |
+//! | [`doctor`] | checks a deployed stack |
 //! | [`verify`] | why a signature does not match |
 //! | [`args`] | the command line, and what its help says |
 //! | [`stack`] | what a stack is made of, from the outputs of its CloudFormation template |
@@ -30,6 +33,7 @@ use crate::error::{Error, Exit};
 pub mod args;
 pub mod aws;
 pub mod delivery;
+pub mod doctor;
 pub mod error;
 pub mod grid;
 pub mod input;
@@ -37,6 +41,8 @@ pub mod log;
 pub mod moment;
 pub mod output;
 pub mod parameters;
+pub mod ping;
+pub mod publish;
 pub mod redrive;
 pub mod schedule;
 pub mod span;
@@ -69,6 +75,9 @@ pub async fn run(arguments: Arguments) -> Result<Exit, Error> {
         Verb::Redrive(arguments) => output::print(&redrive::run(arguments, &context).await?, json),
         Verb::Log(arguments) => output::print(&log::run(arguments, &context).await?, json),
         Verb::Stats(arguments) => output::print(&stats::run(arguments, &context).await?, json),
+        Verb::Publish(arguments) => output::print(&publish::run(arguments, &context).await?, json),
+        Verb::Ping(arguments) => output::print(&ping::run(arguments, &context).await?, json),
+        Verb::Doctor(arguments) => output::print(&doctor::run(arguments, &context).await?, json),
         Verb::Verify(arguments) => output::print(&verify::run(arguments, &context).await?, json),
         Verb::Schedule(arguments) => {
             output::print(&schedule::run(arguments, &context).await?, json)
