@@ -1,5 +1,5 @@
-//! SQS, DynamoDB, SSM, EventBridge and CloudFormation behind one address, told apart by
-//! `x-amz-target`, which only the last one is not given.
+//! SQS, DynamoDB, SSM, EventBridge, CloudFormation, CloudWatch, SNS and Lambda behind one address,
+//! told apart by `x-amz-target`, or as each that is not given one is called.
 //!
 //! It keeps items and parameters in memory and answers like AWS, and it refuses what AWS refuses
 //! where the local emulator does not: a visibility of 43 200 s, characters outside SQS's set,
@@ -21,14 +21,18 @@ use tokio::task::JoinHandle;
 use crate::http1::{Request, read_request, response};
 use crate::stage::DEAD_LETTER_QUEUE_URL;
 
+mod cbor;
 mod cloudformation;
 mod dynamodb;
 mod events;
+pub mod operations;
+mod protocol;
 mod queue;
 mod reply;
 mod sqs;
 mod ssm;
 
+use protocol::Protocol;
 pub use reply::Reply;
 
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -332,13 +336,12 @@ async fn serve(
     while let Some(request) = read_request(&mut stream).await? {
         let reply = answer(&request, &mut state.lock().unwrap());
         changes.send_replace(());
-        let is_form = request.header("x-amz-target").is_none();
-        let Some((status, text)) = reply.into_text(is_form).await else {
+        let protocol = Protocol::of(&request);
+        let Some((status, body)) = reply.into_body(protocol).await else {
             return Ok(());
         };
-        let headers = [("content-type", "application/x-amz-json-1.0")];
         stream
-            .write_all(&response(status, &headers, text.as_bytes()))
+            .write_all(&response(status, protocol.headers(), &body))
             .await?;
     }
     Ok(())
@@ -346,18 +349,14 @@ async fn serve(
 
 /// Records the call and finds its reply, which is none of those that stand for another.
 fn answer(request: &Request, state: &mut State) -> Reply {
-    let form;
-    let (service, operation, input) = if let Some(target) = request.header("x-amz-target") {
-        let (service, operation) = target.split_once('.').unwrap_or(("", target));
-        let input: Value = serde_json::from_slice(&request.body).unwrap_or_default();
-        (service, operation, input)
-    } else {
-        form = cloudformation::form(&request.body);
-        let operation = form["Action"].as_str().unwrap_or_default();
-        ("CloudFormation", operation, form.clone())
-    };
+    let protocol::Asked {
+        service,
+        operation,
+        input,
+    } = protocol::read(request);
+    let operation = operation.as_str();
     state.calls.push(Call {
-        service: service.to_owned(),
+        service,
         operation: operation.to_owned(),
         input: input.clone(),
         at: Instant::now(),
@@ -412,19 +411,29 @@ fn usual(operation: &str, input: &Value, state: &mut State) -> Reply {
         "PutParameter" => state.parameters.put_parameter(input),
         "DeleteParameter" => state.parameters.delete_parameter(input),
         "SendMessageBatch" => sqs::send_batch(input, &mut state.sent),
-        "ReceiveMessage" | "DeleteMessageBatch" | "GetQueueAttributes"
-            if input["QueueUrl"] != DEAD_LETTER_QUEUE_URL =>
-        {
+        "GetQueueAttributes" => queue_attributes(input, state),
+        "ReceiveMessage" | "DeleteMessageBatch" if input["QueueUrl"] != DEAD_LETTER_QUEUE_URL => {
             Reply::error(400, "AWS.SimpleQueueService.NonExistentQueue")
         }
         "ReceiveMessage" => state.dead_letters.receive(input),
         "DeleteMessageBatch" => state.dead_letters.delete_batch(input),
-        "GetQueueAttributes" => state.dead_letters.attributes(DEAD_LETTER_QUEUE_URL),
         "ListMessageMoveTasks" => Reply::Output(json!({"Results": []})),
         "ChangeMessageVisibilityBatch" if input["QueueUrl"] == DEAD_LETTER_QUEUE_URL => {
             state.dead_letters.change_visibility_batch(input)
         }
         "ChangeMessageVisibilityBatch" => sqs::change_visibility_batch(input),
-        _ => Reply::refusal(400, "UnknownOperationException", operation),
+        _ => operations::usual(operation, input)
+            .unwrap_or_else(|| Reply::refusal(400, "UnknownOperationException", operation)),
+    }
+}
+
+fn queue_attributes(input: &Value, state: &State) -> Reply {
+    let queue_url = input["QueueUrl"].as_str().unwrap_or_default();
+    if queue_url == DEAD_LETTER_QUEUE_URL {
+        operations::with_settings(state.dead_letters.attributes(queue_url), queue_url)
+    } else if operations::is_queue(queue_url) {
+        operations::with_settings(operations::queue(queue_url), queue_url)
+    } else {
+        Reply::error(400, "AWS.SimpleQueueService.NonExistentQueue")
     }
 }

@@ -23,6 +23,11 @@ pub const STACK_NAME: &str = "sqs-webhooks";
 /// The queue of dead deliveries, of which the command is told.
 pub const DEAD_LETTER_QUEUE_URL: &str =
     "https://sqs.eu-central-1.amazonaws.com/111122223333/jobs-dlq";
+/// The queue of events that did not become jobs, of which the command is told.
+pub const DISPATCH_FAILURE_QUEUE_URL: &str =
+    "https://sqs.eu-central-1.amazonaws.com/111122223333/dispatch-failures";
+/// Where alarms are published, of which the command is told.
+pub const ALARM_TOPIC_ARN: &str = "arn:aws:sns:eu-central-1:111122223333:sqs-webhooks-alarms";
 /// The subscriptions table that a function on a stage is told of.
 pub const TABLE_NAME: &str = "subscriptions";
 /// The table of delivery records that `deliver` on a stage is told of.

@@ -4,7 +4,8 @@ use clap::{Args, Parser, Subcommand};
 use webhooks_core::identity::SubscriberId;
 
 use crate::{
-    disable, enable, list, log, redrive, schedule, secret, show, stats, subscribe, unsubscribe,
+    disable, doctor, enable, list, log, ping, publish, redrive, schedule, secret, show, stats,
+    subscribe, unsubscribe, verify,
 };
 
 /// Registers the partners of a stack of sqs-webhooks, and takes care of their deliveries.
@@ -65,6 +66,14 @@ pub enum Verb {
     Schedule(schedule::Arguments),
     /// Send dead deliveries again
     Redrive(Box<redrive::Arguments>),
+    /// Publish events of a file to the stack's bus
+    Publish(publish::Arguments),
+    /// Send a subscriber a signed ping, and show what comes back
+    Ping(ping::Arguments),
+    /// Check a deployed stack, and say how to mend what is wrong
+    Doctor(doctor::Arguments),
+    /// Tell why the signature of a request does not match
+    Verify(verify::Arguments),
 }
 
 /// A subscriber's name.

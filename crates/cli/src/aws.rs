@@ -83,6 +83,10 @@ where
         return Error::Failed(unusable_credentials(credentials));
     }
     let said = describe(error);
+    if is_denied(error.code()) {
+        let action = action.to_owned();
+        return Error::Denied { action, said };
+    }
     Error::Failed(match error.code() {
         Some("ExpiredToken" | "ExpiredTokenException" | "RequestExpired") => {
             format!("the AWS credentials have expired, renew them ({SIGN_IN}): {said}")
@@ -97,15 +101,23 @@ where
             | "MissingAuthenticationToken"
             | "MissingAuthenticationTokenException",
         ) => format!("AWS does not accept the credentials, check them ({SIGN_IN}): {said}"),
-        Some(
-            "AccessDenied"
-            | "AccessDeniedException"
-            | "AuthorizationError"
-            | "UnauthorizedOperation"
-            | "AWS.SimpleQueueService.AccessDenied",
-        ) => format!("access denied, the credentials need the permission {action}: {said}"),
         Some(_) | None => format!("{action} failed: {said}"),
     })
+}
+
+/// Whether an error means that a permission is missing.
+fn is_denied(code: Option<&str>) -> bool {
+    matches!(
+        code,
+        Some(
+            "AccessDenied"
+                | "AccessDeniedException"
+                | "AuthorizationError"
+                | "AuthorizationErrorException"
+                | "UnauthorizedOperation"
+                | "AWS.SimpleQueueService.AccessDenied"
+        )
+    )
 }
 
 const SIGN_IN: &str = "`aws sso login`, `aws configure`, AWS_PROFILE or --profile";

@@ -22,6 +22,14 @@ pub enum Error {
     /// Something did not work.
     #[error("{0}")]
     Failed(String),
+    /// AWS does not allow it.
+    #[error("access denied, the credentials need the permission {action}: {said}")]
+    Denied {
+        /// The IAM action that is needed, such as `dynamodb:Query`.
+        action: String,
+        /// What AWS said.
+        said: String,
+    },
     /// The command line asks for something that can not be meant.
     #[error("{0}")]
     Usage(String),
@@ -35,7 +43,7 @@ impl Error {
     #[must_use]
     pub fn exit(&self) -> Exit {
         match self {
-            Self::Failed(_) => Exit::Failed,
+            Self::Failed(_) | Self::Denied { .. } => Exit::Failed,
             Self::Usage(_) => Exit::Usage,
             Self::NotFound(_) => Exit::NotFound,
         }

@@ -15,10 +15,15 @@
 //! | [`redrive`] | sends dead deliveries again |
 //! | [`stats`] | how each partner fares |
 //! | [`log`] | what happened to a delivery, and which there are |
+//! | [`publish`] | puts events onto the bus |
+//! | [`ping`] | a signed ping to a subscriber, and what came back |
+//! | [`doctor`] | checks a deployed stack |
+//! | [`verify`] | why a signature does not match |
 //! | [`args`] | the command line, and what its help says |
 //! | [`stack`] | what a stack is made of, from the outputs of its CloudFormation template |
 //! | [`aws`] | region, credentials and time limits, and errors that say what to do |
 //! | [`tables`], [`delivery`] | what the tables say |
+//! | [`input`] | files and standard input |
 //! | [`subscriptions`] | the rows of who receives what, and how they are changed |
 //! | [`parameters`] | the signing secrets in SSM |
 //! | [`endpoint`] | whether a url may be called |
@@ -37,15 +42,19 @@ pub mod aws;
 mod confirm;
 pub mod delivery;
 pub mod disable;
+pub mod doctor;
 pub mod enable;
 pub mod endpoint;
 pub mod error;
 pub mod grid;
+pub mod input;
 pub mod list;
 pub mod log;
 pub mod moment;
 pub mod output;
 pub mod parameters;
+pub mod ping;
+pub mod publish;
 pub mod redrive;
 pub mod schedule;
 pub mod secret;
@@ -58,6 +67,7 @@ pub mod subscriptions;
 pub mod switch;
 pub mod tables;
 pub mod unsubscribe;
+pub mod verify;
 
 /// What every verb is given beside its own arguments.
 #[derive(Debug)]
@@ -93,6 +103,10 @@ pub async fn run(arguments: Arguments) -> Result<Exit, Error> {
         Verb::Redrive(arguments) => output::print(&redrive::run(arguments, &context).await?, json),
         Verb::Log(arguments) => output::print(&log::run(arguments, &context).await?, json),
         Verb::Stats(arguments) => output::print(&stats::run(arguments, &context).await?, json),
+        Verb::Publish(arguments) => output::print(&publish::run(arguments, &context).await?, json),
+        Verb::Ping(arguments) => output::print(&ping::run(arguments, &context).await?, json),
+        Verb::Doctor(arguments) => output::print(&doctor::run(arguments, &context).await?, json),
+        Verb::Verify(arguments) => output::print(&verify::run(arguments, &context).await?, json),
         Verb::Schedule(arguments) => {
             output::print(&schedule::run(arguments, &context).await?, json)
         }

@@ -474,7 +474,8 @@ fn days(seconds: u64) -> u64 {
     seconds.div_ceil(86_400)
 }
 
-fn ordinal(number: u32) -> String {
+/// `third`.
+pub(crate) fn ordinal(number: u32) -> String {
     match number {
         1 => "first".to_owned(),
         2 => "second".to_owned(),

@@ -34,8 +34,12 @@ pub struct Stack {
     pub dead_letter_queue_url: String,
     /// Signing secrets are the SSM parameters `/{this}/{subscriberId}/signing-secret`.
     pub secret_prefix: String,
+    /// All outputs of the template.
+    pub outputs: HashMap<String, String>,
     /// The values of the template's parameters.
     pub parameters: HashMap<String, String>,
+    /// What CloudFormation says of it, such as `UPDATE_COMPLETE`.
+    pub status: String,
 }
 
 impl Stack {
@@ -63,7 +67,8 @@ impl Stack {
         let stack = answer.stacks().first();
         let outputs = stack.map_or(&[][..], |stack| stack.outputs());
         let parameters = stack.map_or(&[][..], |stack| stack.parameters());
-        Self::from_outputs(
+        let status = stack.and_then(|stack| stack.stack_status());
+        let read = Self::from_outputs(
             name,
             &outputs
                 .iter()
@@ -76,7 +81,11 @@ impl Stack {
                     Some((key, parameter.parameter_value()?.to_owned()))
                 })
                 .collect(),
-        )
+        )?;
+        Ok(Self {
+            status: status.map_or(String::new(), |status| status.as_str().to_owned()),
+            ..read
+        })
     }
 
     fn from_outputs(
@@ -86,10 +95,7 @@ impl Stack {
     ) -> Result<Self, Error> {
         let output = |key: &str| match outputs.get(key) {
             Some(value) => Ok((*value).to_owned()),
-            None => Err(Error::Failed(format!(
-                "the stack `{name}` has no output {key}: it is not a stack of sqs-webhooks, not yet \
-                 deployed, or older than this command"
-            ))),
+            None => Err(no_output(name, key)),
         };
         Ok(Self {
             name: name.to_owned(),
@@ -98,8 +104,22 @@ impl Stack {
             jobs_queue_url: output("JobsQueueUrl")?,
             dead_letter_queue_url: output("DeadLetterQueueUrl")?,
             secret_prefix: output("SecretPrefix")?,
+            outputs: outputs
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                .collect(),
             parameters,
+            status: String::new(),
         })
+    }
+
+    /// An output of the template that only some verbs need.
+    ///
+    /// # Errors
+    /// If it has none of that name.
+    pub fn output(&self, key: &str) -> Result<&str, Error> {
+        let value = self.outputs.get(key).map(String::as_str);
+        value.ok_or_else(|| no_output(&self.name, key))
     }
 
     /// The retry policy that the stack's parameters make.
@@ -182,6 +202,13 @@ impl Stack {
         let value = self.parameters.get(key)?;
         (!value.is_empty()).then_some(value)
     }
+}
+
+fn no_output(stack: &str, key: &str) -> Error {
+    Error::Failed(format!(
+        "the stack `{stack}` has no output {key}: it is not a stack of sqs-webhooks, not yet \
+         deployed, or older than this command"
+    ))
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@
 //! | [`header`] | which headers a subscription may add |
 //! | [`secret`], [`signature`] | how it is signed |
 //! | [`verify`] | how a receiver finds out that it was |
+//! | [`diagnosis`] | why a signature does not match |
 //! | [`record`], [`mod@turn`] | whether an attempt is due, and which one |
 //! | [`outcome`], [`retry_after`] | what an answer means |
 //! | [`policy`], [`mod@decide`] | what happens next, and when |
@@ -25,6 +26,7 @@
 
 pub mod address;
 pub mod decide;
+pub mod diagnosis;
 pub mod endpoint;
 pub mod event;
 pub mod header;

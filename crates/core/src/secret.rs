@@ -202,10 +202,7 @@ impl SigningSecret {
             Key::Ed25519(Arc::new(ed25519(&decode(encoded)?)?))
         } else if secret.starts_with(PUBLIC_PREFIX) {
             return Err(SecretError::PublicKey);
-        } else if CIPHERTEXT_BEGINS
-            .iter()
-            .any(|start| secret.starts_with(start))
-        {
+        } else if is_ciphertext(secret) {
             return Err(SecretError::Ciphertext);
         } else {
             return Err(SecretError::Prefix);
@@ -245,6 +242,13 @@ impl SigningSecret {
             )),
         }
     }
+}
+
+/// Whether a text begins like what a key of AWS has encrypted.
+pub(crate) fn is_ciphertext(text: &str) -> bool {
+    CIPHERTEXT_BEGINS
+        .iter()
+        .any(|start| text.starts_with(start))
 }
 
 pub(crate) fn decode(encoded: &str) -> Result<Vec<u8>, SecretError> {

@@ -6,10 +6,13 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::Reply;
-use crate::stage::{DEAD_LETTER_QUEUE_URL, DELIVERIES_TABLE, QUEUE_URL, STACK_NAME, TABLE_NAME};
+use crate::stage::{
+    ALARM_TOPIC_ARN, DEAD_LETTER_QUEUE_URL, DELIVERIES_TABLE, DISPATCH_FAILURE_QUEUE_URL,
+    QUEUE_URL, STACK_NAME, TABLE_NAME,
+};
 
 /// The outputs that the template has and that anybody asks for.
-const OUTPUTS: [(&str, &str); 7] = [
+const OUTPUTS: [(&str, &str); 11] = [
     ("SubscriptionsTableName", TABLE_NAME),
     ("DeliveriesTableName", DELIVERIES_TABLE),
     ("JobsQueueUrl", QUEUE_URL),
@@ -17,6 +20,13 @@ const OUTPUTS: [(&str, &str); 7] = [
     ("EventBusName", STACK_NAME),
     ("SecretPrefix", "webhooks"),
     ("DeliverFunctionName", "sqs-webhooks-deliver"),
+    ("DispatchFunctionName", "sqs-webhooks-dispatch"),
+    ("DispatchFailureQueueUrl", DISPATCH_FAILURE_QUEUE_URL),
+    ("AlarmTopicArn", ALARM_TOPIC_ARN),
+    (
+        "EventRuleArn",
+        "arn:aws:events:eu-central-1:111122223333:rule/sqs-webhooks/sqs-webhooks-EventRule-1",
+    ),
 ];
 
 /// The fields of a form: `Action`, and the input.

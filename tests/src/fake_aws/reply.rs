@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{cloudformation, entries};
+use super::protocol::Protocol;
+use super::{cbor, cloudformation, entries};
 
 /// What is answered to a call.
 #[derive(Clone, Debug, PartialEq)]
@@ -122,27 +123,31 @@ impl Reply {
         Self::Output(output)
     }
 
-    /// Status and body, or `None` if the connection is to be cut. Who has sent a form gets errors
-    /// in XML.
-    pub(super) async fn into_text(self, is_form: bool) -> Option<(u16, String)> {
-        match self {
-            Self::Output(output) => Some((200, output.to_string())),
-            Self::Text(text) => Some((200, text)),
+    /// Status and body, or `None` if the connection is to be cut.
+    pub(super) async fn into_body(self, protocol: Protocol) -> Option<(u16, Vec<u8>)> {
+        let (status, output) = match self {
+            Self::Output(output) => (200, output),
+            Self::Text(text) => return Some((200, text.into_bytes())),
             Self::Error {
                 status,
                 code,
                 message,
-            } if is_form => Some((status, cloudformation::error(code, &message))),
-            Self::Error {
-                status,
-                code,
-                message,
-            } => {
-                let output = json!({"__type": code, "message": message});
-                Some((status, output.to_string()))
-            }
+            } => match protocol {
+                Protocol::Form => {
+                    let error = cloudformation::error(code, &message);
+                    return Some((status, error.into_bytes()));
+                }
+                Protocol::Json | Protocol::Cbor => {
+                    (status, json!({"__type": code, "message": message}))
+                }
+            },
             Self::Hang => std::future::pending().await,
-            Self::Cut | Self::Usual | Self::CutShort(_) | Self::Unprocessed(_) => None,
-        }
+            Self::Cut | Self::Usual | Self::CutShort(_) | Self::Unprocessed(_) => return None,
+        };
+        let body = match protocol {
+            Protocol::Cbor => cbor::write(&output),
+            Protocol::Json | Protocol::Form => output.to_string().into_bytes(),
+        };
+        Some((status, body))
     }
 }

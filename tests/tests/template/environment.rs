@@ -178,3 +178,13 @@ fn deliver_does_not_start_with_what_the_queue_cannot_keep() {
     // The base of `standard` is 60 s.
     assert!(changed(&[("RetryCapSeconds", "59")]).is_err());
 }
+
+/// The functions do not read it; `webhooks doctor` compares it with its own.
+#[test]
+fn both_functions_tell_the_version_that_cargo_builds() {
+    let template = Template::read();
+    assert_eq!(
+        template.section("Globals")["Function"]["Environment"]["Variables"],
+        json!({"WEBHOOKS_VERSION": env!("CARGO_PKG_VERSION")})
+    );
+}

@@ -413,6 +413,8 @@ fn what_is_not_there_is_explained() {
             jobs_queue_url: String::new(),
             dead_letter_queue_url: String::new(),
             secret_prefix: String::new(),
+            outputs: HashMap::new(),
+            status: String::new(),
             parameters: HashMap::from(
                 parameters.map(|(name, value)| (name.to_owned(), value.to_owned())),
             ),

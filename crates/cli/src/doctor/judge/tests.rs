@@ -1,0 +1,772 @@
+//! Every check to the letter, each from a stack with which nothing else is wrong.
+
+use std::collections::{BTreeMap, HashMap};
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use webhooks_core::identity::SubscriberId;
+use webhooks_core::timestamp;
+use webhooks_shell::records::Item;
+
+use super::alarms::ALARMS;
+use super::*;
+use crate::doctor::check::Level;
+use crate::doctor::findings::{
+    Alarm, Expiry, Function, Mapping, Queue, Redrive, Resolution, Rule, Topic, Unread,
+};
+use crate::parameters::Value;
+use crate::stack::Stack;
+use crate::subscriptions::Entry;
+
+const TOPIC: &str = "arn:aws:sns:eu-central-1:111122223333:alarms";
+const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+fn texts<const N: usize>(pairs: [(&str, &str); N]) -> HashMap<String, String> {
+    let pairs = pairs.into_iter();
+    pairs
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect()
+}
+
+fn queue(name: &str, days: u64) -> Queue {
+    Queue {
+        url: format!("https://sqs/1/{name}"),
+        arn: format!("arn:sqs:{name}"),
+        visibility_seconds: 30,
+        retention_seconds: days * 86_400,
+        redrive: None,
+        messages: 0,
+    }
+}
+
+fn row(subscriber: &str, event_type: &str, url: &str) -> Item {
+    let s = |text: &str| AttributeValue::S(text.to_owned());
+    Item::from([
+        ("eventType".to_owned(), s(event_type)),
+        ("subscriberId".to_owned(), s(subscriber)),
+        ("url".to_owned(), s(url)),
+        ("enabled".to_owned(), AttributeValue::Bool(true)),
+    ])
+}
+
+fn kasse() -> SubscriberId {
+    SubscriberId::parse("kasse").unwrap()
+}
+
+fn green() -> Findings {
+    let name = |alarm: &str| format!("shop-{alarm}");
+    let now = timestamp::parse("2026-11-30T12:00:00Z").unwrap();
+    Findings {
+        now,
+        stack: Stack {
+            name: "shop".into(),
+            subscriptions_table: "subs".into(),
+            deliveries_table: "dels".into(),
+            jobs_queue_url: "https://sqs/1/jobs".into(),
+            dead_letter_queue_url: "https://sqs/1/dlq".into(),
+            secret_prefix: "webhooks".into(),
+            outputs: texts([
+                ("AlarmTopicArn", TOPIC),
+                ("DispatchFunctionName", "dispatch"),
+            ]),
+            parameters: texts([("EventTypes", "OrderPaid")]),
+            status: "UPDATE_COMPLETE".into(),
+        },
+        alarm_names: Ok(ALARMS
+            .iter()
+            .map(|alarm| ((*alarm).to_owned(), name(alarm)))
+            .collect()),
+        alarms: Ok(ALARMS
+            .iter()
+            .map(|alarm| Alarm {
+                name: name(alarm),
+                actions_enabled: true,
+                actions: vec![TOPIC.to_owned()],
+                rings: false,
+            })
+            .collect()),
+        topic: Ok(Topic {
+            confirmed: 2,
+            pending: 0,
+        }),
+        jobs: Ok(Queue {
+            visibility_seconds: 180,
+            redrive: Some(Redrive {
+                target_arn: "arn:sqs:dlq".into(),
+                most_receives: 38,
+            }),
+            ..queue("jobs", 7)
+        }),
+        dead_letters: Ok(queue("dlq", 14)),
+        dispatch_failures: Ok(queue("failures", 14)),
+        deliver: Ok(Function {
+            name: "deliver".into(),
+            state: "Active".into(),
+            last_update: "Successful".into(),
+            timeout_seconds: 30,
+            variables: texts([
+                ("QUEUE_URL", "https://sqs/1/jobs"),
+                ("TABLE_NAME", "subs"),
+                ("DELIVERIES_TABLE", "dels"),
+                ("SECRET_PREFIX", "webhooks"),
+                ("WEBHOOKS_VERSION", env!("CARGO_PKG_VERSION")),
+                ("VISIBILITY_TIMEOUT_SECONDS", "180"),
+                ("MAX_RECEIVE_COUNT", "38"),
+                ("RETRY_TIME_SCALE", "1"),
+                ("ALLOW_PRIVATE_ENDPOINTS", "false"),
+            ]),
+        }),
+        dispatch: Ok(Function {
+            name: "dispatch".into(),
+            state: "Active".into(),
+            last_update: "Successful".into(),
+            timeout_seconds: 60,
+            variables: texts([
+                ("QUEUE_URL", "https://sqs/1/jobs"),
+                ("TABLE_NAME", "subs"),
+                ("WEBHOOKS_VERSION", env!("CARGO_PKG_VERSION")),
+            ]),
+        }),
+        mappings: Ok(vec![Mapping {
+            id: "m1".into(),
+            state: "Enabled".into(),
+            source_arn: "arn:sqs:jobs".into(),
+            reports_failures: true,
+        }]),
+        rule: Ok(Rule {
+            name: "rule".into(),
+            bus: "shop".into(),
+            state: "ENABLED".into(),
+            targets: vec!["arn:aws:lambda:eu-central-1:1:function:dispatch".into()],
+        }),
+        expiry: Ok(Expiry {
+            enabled: true,
+            attribute: "expiresAt".into(),
+        }),
+        rows: Ok(vec![
+            Entry::read(row("kasse", "OrderPaid", "https://k.example/")).unwrap(),
+        ]),
+        secrets: BTreeMap::from([(kasse(), Ok(Some(Value::new(SECRET.into()))))]),
+        hosts: BTreeMap::from([("k.example".to_owned(), Resolution::Allowed)]),
+    }
+}
+
+/// What is not ok, and how it is mended.
+fn wrong(change: impl FnOnce(&mut Findings)) -> Vec<(Level, String, String)> {
+    let mut findings = green();
+    change(&mut findings);
+    all(&findings)
+        .into_iter()
+        .filter(|check| check.level != Level::Ok)
+        .map(|check| {
+            let found = format!("{}: {}", check.subject, check.found);
+            (check.level, found, check.mend.unwrap_or_default())
+        })
+        .collect()
+}
+
+fn problem(found: &str, mend: &str) -> Vec<(Level, String, String)> {
+    vec![(Level::Problem, found.to_owned(), mend.to_owned())]
+}
+
+fn warning(found: &str, mend: &str) -> Vec<(Level, String, String)> {
+    vec![(Level::Warning, found.to_owned(), mend.to_owned())]
+}
+
+fn jobs(change: impl FnOnce(&mut Queue)) -> Vec<(Level, String, String)> {
+    wrong(|findings| change(findings.jobs.as_mut().unwrap()))
+}
+
+fn deliver(change: impl FnOnce(&mut Function)) -> Vec<(Level, String, String)> {
+    wrong(|findings| change(findings.deliver.as_mut().unwrap()))
+}
+
+/// With a row of this kind in the place of the good one.
+fn with_row(change: impl FnOnce(&mut Item)) -> Vec<(Level, String, String)> {
+    wrong(|findings| {
+        let mut item = row("kasse", "OrderPaid", "https://k.example/");
+        change(&mut item);
+        findings.rows = Ok(vec![Entry::read(item).unwrap()]);
+    })
+}
+
+fn with_secret(value: &str) -> Vec<(Level, String, String)> {
+    wrong(|findings| {
+        let value = Value::new(value.to_owned());
+        findings.secrets = BTreeMap::from([(kasse(), Ok(Some(value)))]);
+    })
+}
+
+#[test]
+fn nothing_is_wrong_with_a_stack_as_it_is_deployed() {
+    assert_eq!(wrong(|_| {}), []);
+    assert_eq!(all(&green()).len(), 14);
+}
+
+#[test]
+fn the_alarms_are_those_of_the_template() {
+    let template = include_str!("../../../../../infra/template.yaml");
+    let lines: Vec<&str> = template.lines().collect();
+    let mut in_template: Vec<&str> = lines
+        .windows(2)
+        .filter(|pair| pair[1] == "    Type: AWS::CloudWatch::Alarm")
+        .map(|pair| pair[0].trim().trim_end_matches(':'))
+        .collect();
+    in_template.sort_unstable();
+    assert_eq!(in_template, ALARMS);
+}
+
+#[test]
+fn a_stack_whose_deployment_did_not_end_well_is_told() {
+    let status = |status: &str| wrong(|findings| findings.stack.status = status.to_owned());
+    assert_eq!(status("CREATE_COMPLETE"), []);
+    let why = "`aws cloudformation describe-stack-events --stack-name shop` says why; then deploy \
+               again";
+    assert_eq!(
+        status("UPDATE_ROLLBACK_COMPLETE"),
+        warning(
+            "stack: UPDATE_ROLLBACK_COMPLETE: the last deployment failed and was taken back",
+            why
+        )
+    );
+    assert_eq!(
+        status("UPDATE_IN_PROGRESS"),
+        warning(
+            "stack: UPDATE_IN_PROGRESS: it is being changed",
+            "wait until that is done, and look again"
+        )
+    );
+    assert_eq!(
+        status("UPDATE_ROLLBACK_FAILED"),
+        problem("stack: UPDATE_ROLLBACK_FAILED: it is not as deployed", why)
+    );
+    assert_eq!(
+        wrong(|findings| {
+            findings.stack.parameters = texts([("RetryAttempts", "9"), ("MaxReceiveCount", "38")]);
+        }),
+        problem(
+            "retry policy: deliver can not start: the stack `shop`: 9 attempts and 30 spare \
+             receives are more than the queue's maxReceiveCount of 38",
+            "mend the parameter and deploy again"
+        )
+    );
+}
+
+#[test]
+fn a_rule_that_hands_nothing_on_is_a_problem() {
+    let rule = |change: fn(&mut Rule)| wrong(|findings| change(findings.rule.as_mut().unwrap()));
+    assert_eq!(
+        rule(|rule| rule.state = "DISABLED".into()),
+        problem(
+            "event rule: it is DISABLED: no event becomes a webhook",
+            "`aws events enable-rule --name rule --event-bus-name shop`"
+        )
+    );
+    assert_eq!(
+        rule(|rule| rule.targets.clear()),
+        problem(
+            "event rule: dispatch is not its target: no event becomes a webhook",
+            "put the target back as the template has it: `aws events list-targets-by-rule --rule \
+             rule --event-bus-name shop` shows what is there"
+        )
+    );
+}
+
+#[test]
+fn records_that_are_never_deleted_are_told() {
+    assert_eq!(
+        wrong(|findings| findings.expiry.as_mut().unwrap().enabled = false),
+        warning(
+            "records: they are never deleted: the table grows for ever",
+            "`aws dynamodb update-time-to-live --table-name dels --time-to-live-specification \
+             Enabled=true,AttributeName=expiresAt`"
+        )
+    );
+}
+
+#[test]
+fn a_function_that_is_not_as_deployed_is_a_problem() {
+    assert_eq!(
+        deliver(|function| function.state = "Failed".into()),
+        problem(
+            "deliver: the function deliver is Failed",
+            "`aws lambda get-function-configuration --function-name deliver` says why"
+        )
+    );
+    assert_eq!(
+        deliver(|function| function.last_update = "Failed".into()),
+        problem(
+            "deliver: the last update of the function deliver failed",
+            "deploy again"
+        )
+    );
+    for (name, value, told) in [
+        (
+            "QUEUE_URL",
+            Some("https://sqs/1/other"),
+            "https://sqs/1/jobs",
+        ),
+        ("DELIVERIES_TABLE", None, "dels"),
+        ("SECRET_PREFIX", Some("other"), "webhooks"),
+    ] {
+        assert_eq!(
+            deliver(|function| {
+                function.variables.remove(name);
+                let value = value.map(|value| (name.to_owned(), value.to_owned()));
+                function.variables.extend(value);
+            }),
+            problem(
+                &format!(
+                    "deliver: {name} in its environment is {}, and the stack's is {told}",
+                    value.unwrap_or("nothing")
+                ),
+                &format!(
+                    "somebody has changed the function by hand: set {name} back in the Lambda \
+                     console, or let `aws cloudformation detect-stack-drift --stack-name shop` \
+                     show all that differs"
+                )
+            )
+        );
+    }
+}
+
+#[test]
+fn versions_that_differ_and_settings_for_tests_are_warned_of() {
+    let set = |name: &str, value: &str| {
+        deliver(|function| {
+            function.variables.insert(name.to_owned(), value.to_owned());
+        })
+    };
+    let version = env!("CARGO_PKG_VERSION");
+    let deploy = "deploy again, or install the command of the deployed version";
+    assert_eq!(
+        set("WEBHOOKS_VERSION", "9.9.9"),
+        warning(
+            &format!("deliver: it is version 9.9.9, and this command is {version}"),
+            deploy
+        )
+    );
+    assert_eq!(
+        deliver(|function| {
+            function.variables.remove("WEBHOOKS_VERSION");
+        }),
+        warning(
+            &format!(
+                "deliver: it does not tell its version and is older than this command, {version}"
+            ),
+            deploy
+        )
+    );
+    assert_eq!(
+        set("ALLOW_PRIVATE_ENDPOINTS", "true"),
+        warning(
+            "deliver: ALLOW_PRIVATE_ENDPOINTS is true, never in production: a partner can reach \
+             into your network",
+            "set the parameter AllowPrivateEndpoints to false and deploy again"
+        )
+    );
+    assert_eq!(set("RETRY_TIME_SCALE", "1.0"), []);
+    assert_eq!(
+        set("RETRY_TIME_SCALE", "0.001"),
+        warning(
+            "deliver: RETRY_TIME_SCALE is 0.001: retries are not as far apart as the policy says",
+            "set the parameter RetryTimeScale to 1 and deploy again"
+        )
+    );
+}
+
+#[test]
+fn jobs_that_are_not_handed_to_deliver_are_a_problem() {
+    let mapping = |change: fn(&mut Mapping)| {
+        wrong(|findings| {
+            findings
+                .mappings
+                .as_mut()
+                .unwrap()
+                .iter_mut()
+                .for_each(change)
+        })
+    };
+    assert_eq!(
+        mapping(|mapping| mapping.state = "Disabled".into()),
+        problem(
+            "jobs to deliver: the event source mapping is Disabled: no webhook is sent",
+            "`aws lambda update-event-source-mapping --uuid m1 --enabled`"
+        )
+    );
+    assert_eq!(
+        mapping(|mapping| mapping.state = "Updating".into()),
+        warning(
+            "jobs to deliver: the event source mapping is Updating",
+            "wait until that is done, and look again"
+        )
+    );
+    assert_eq!(
+        mapping(|mapping| mapping.reports_failures = false),
+        problem(
+            "jobs to deliver: ReportBatchItemFailures is off: jobs that failed are deleted as if \
+             they were delivered",
+            "at once: `aws lambda update-event-source-mapping --uuid m1 --function-response-types \
+             ReportBatchItemFailures`"
+        )
+    );
+    assert_eq!(
+        mapping(|mapping| mapping.source_arn = "arn:sqs:other".into()),
+        problem(
+            "jobs to deliver: nothing hands jobs to deliver: no webhook is sent",
+            "make the event source mapping again as the template has it, with batches of 10 and \
+             ReportBatchItemFailures"
+        )
+    );
+}
+
+#[test]
+fn a_jobs_queue_that_does_not_agree_with_deliver_is_a_problem() {
+    let set = "`aws sqs set-queue-attributes --queue-url https://sqs/1/jobs --attributes";
+    let told = "jobs queue: its VisibilityTimeout is 60 s, and deliver is told 180 s \
+                (VISIBILITY_TIMEOUT_SECONDS)";
+    let short = jobs(|queue| queue.visibility_seconds = 60);
+    assert_eq!(
+        short,
+        [
+            problem(
+                "jobs queue: its VisibilityTimeout is 60 s, less than 6 times deliver's timeout of \
+                 30 s: webhooks are sent twice",
+                &format!("{set} VisibilityTimeout=180`")
+            ),
+            problem(told, &format!("{set} VisibilityTimeout=180`")),
+        ]
+        .concat()
+    );
+    assert_eq!(
+        jobs(|queue| queue.retention_seconds = 86_400),
+        problem(
+            "jobs queue: it keeps messages for 86400 s, less than 604800 s: jobs are lost while \
+             they wait",
+            &format!("{set} MessageRetentionPeriod=604800`")
+        )
+    );
+}
+
+#[test]
+fn a_redrive_policy_that_gives_up_too_early_or_never_is_a_problem() {
+    let mend = "set its RedrivePolicy as the template has it, in the SQS console under Dead-letter \
+                queue";
+    assert_eq!(
+        jobs(|queue| queue.redrive = None),
+        problem(
+            "jobs queue: it has no RedrivePolicy: deliveries that are dead stay in it for ever",
+            mend
+        )
+    );
+    assert_eq!(
+        jobs(|queue| queue.redrive.as_mut().unwrap().target_arn = "arn:sqs:x".into()),
+        problem(
+            "jobs queue: its dead letters go to arn:sqs:x, not to the stack's queue arn:sqs:dlq",
+            mend
+        )
+    );
+    assert_eq!(
+        jobs(|queue| queue.redrive.as_mut().unwrap().most_receives = 10),
+        [
+            problem(
+                "jobs queue: its maxReceiveCount is 10, and deliver is told 38 (MAX_RECEIVE_COUNT)",
+                mend
+            ),
+            problem(
+                "jobs queue: its maxReceiveCount is 10, less than the 8 attempts of standard and \
+                 30 spare receives: deliveries are given up too early",
+                "set the parameter MaxReceiveCount, or leave it empty, and deploy again"
+            ),
+        ]
+        .concat()
+    );
+}
+
+#[test]
+fn what_waits_for_somebody_is_a_problem() {
+    let dead =
+        |change: fn(&mut Queue)| wrong(|findings| change(findings.dead_letters.as_mut().unwrap()));
+    assert_eq!(
+        dead(|queue| queue.messages = 3),
+        problem(
+            "dead letters: 3 deliveries are dead",
+            "`webhooks stats` and `webhooks log --subscriber NAME --state dead` say why; when the \
+             partner is well again, `webhooks redrive`"
+        )
+    );
+    assert_eq!(
+        dead(|queue| queue.retention_seconds = 345_600),
+        problem(
+            "dead letters: the queue keeps messages for 345600 s, less than 14 days, which count \
+             from the first send: dead letters are deleted before anybody sees them",
+            "`aws sqs set-queue-attributes --queue-url https://sqs/1/dlq --attributes \
+             MessageRetentionPeriod=1209600`"
+        )
+    );
+    assert_eq!(
+        wrong(|findings| findings.dispatch_failures.as_mut().unwrap().messages = 1),
+        problem(
+            "dispatch failures: 1 event did not become webhooks",
+            "look at them (`aws sqs receive-message --queue-url https://sqs/1/failures \
+             --attribute-names All`) and at dispatch's log, mend the cause, and publish the events \
+             again"
+        )
+    );
+}
+
+#[test]
+fn a_row_by_which_nothing_is_sent_is_a_problem() {
+    let s = |text: &str| AttributeValue::S(text.to_owned());
+    assert_eq!(
+        with_row(|row| {
+            row.insert("enabled".into(), s("true"));
+        }),
+        problem(
+            "subscriptions: kasse, OrderPaid: the row is broken, nothing is sent: `enabled` is not \
+             a boolean (BOOL)",
+            "mend the item in the table subs, or write it anew: `webhooks subscribe kasse --event \
+             OrderPaid --url URL`"
+        )
+    );
+    let change = "`webhooks subscribe kasse --event OrderPaid --url URL` changes it";
+    assert_eq!(
+        with_row(|row| {
+            row.insert("url".into(), s("http://k.example/?token=hidden"));
+        }),
+        problem(
+            "subscriptions: kasse, OrderPaid: its url is not allowed, nothing is sent: the url's \
+             scheme is `http`, only https is allowed",
+            change
+        )
+    );
+    let resolved = |resolution: Resolution| {
+        wrong(|findings| findings.hosts = BTreeMap::from([("k.example".into(), resolution)]))
+    };
+    assert_eq!(
+        resolved(Resolution::Forbidden("10.0.0.1 is private".into())),
+        problem(
+            "subscriptions: kasse, OrderPaid: its url is not allowed, nothing is sent: k.example: \
+             10.0.0.1 is private",
+            change
+        )
+    );
+    assert_eq!(
+        resolved(Resolution::Failed("no such host".into())),
+        warning(
+            "subscriptions: kasse, OrderPaid: k.example can not be resolved from here: no such host",
+            &format!("ask the partner; {change}")
+        )
+    );
+    assert_eq!(wrong(|findings| findings.hosts.clear()), []);
+}
+
+#[test]
+fn what_is_odd_about_a_row_is_told() {
+    let s = |text: &str| AttributeValue::S(text.to_owned());
+    assert_eq!(
+        with_row(|row| {
+            let headers = Item::from([("Host".to_owned(), s("x"))]);
+            row.insert("headers".into(), AttributeValue::M(headers));
+        }),
+        warning(
+            "subscriptions: kasse, OrderPaid: the header `Host` is not sent, it is not a \
+             subscription's to set",
+            "take it out of the row's `headers`"
+        )
+    );
+    assert_eq!(
+        with_row(|row| {
+            row.insert("eventType".into(), s("OrderLost"));
+        }),
+        warning(
+            "subscriptions: kasse, OrderLost: the rule lets no such event through",
+            "add the type to the parameter EventTypes and deploy again"
+        )
+    );
+    assert_eq!(
+        with_row(|row| {
+            row.insert("enabled".into(), AttributeValue::Bool(false));
+            row.insert("disabledReason".into(), s("the endpoint answered 410 Gone"));
+            row.insert("disabledAt".into(), s("2026-11-29T12:00:00.000Z"));
+        }),
+        [(
+            Level::Info,
+            "subscriptions: kasse, OrderPaid: switched off since 2026-11-29T12:00:00.000Z: the \
+             endpoint answered 410 Gone"
+                .to_owned(),
+            "`webhooks enable kasse --event OrderPaid` when it is wanted again".to_owned()
+        )]
+    );
+    assert_eq!(
+        wrong(|findings| findings.rows = Ok(Vec::new())),
+        [(
+            Level::Info,
+            "subscriptions: nobody is subscribed yet".to_owned(),
+            "`webhooks subscribe SUBSCRIBER --event TYPE --url URL`".to_owned()
+        )]
+    );
+}
+
+#[test]
+fn a_secret_that_does_not_sign_is_a_problem_and_one_that_soon_will_not_a_warning() {
+    let name = "/webhooks/kasse/signing-secret";
+    let rotate = "`webhooks secret rotate kasse`, and hand the new one out";
+    assert_eq!(
+        wrong(|findings| findings.secrets = BTreeMap::from([(kasse(), Ok(None))])),
+        problem(
+            &format!("secrets: kasse: there is no parameter {name}, nothing is sent"),
+            "`webhooks secret new kasse`, and hand it out"
+        )
+    );
+    assert_eq!(
+        with_secret("whsec_AA=="),
+        problem(
+            &format!(
+                "secrets: kasse: {name} can not be signed with, nothing is sent: the signing key \
+                 has 1 bytes; it must have 24 to 64"
+            ),
+            "put the right value there, as a SecureString"
+        )
+    );
+    assert_eq!(
+        with_secret(&format!("{SECRET};until=2026-11-30T12:00:00Z")),
+        problem(
+            &format!("secrets: kasse: all secrets in {name} have ended, nothing is sent"),
+            rotate
+        )
+    );
+    let ends = |end: &str| with_secret(&format!("{SECRET};until={end}"));
+    assert_eq!(ends("2026-12-07T12:00:01Z"), []);
+    assert_eq!(
+        ends("2026-12-07T12:00:00Z"),
+        warning(
+            "secrets: kasse: the last secret ends at 2026-12-07T12:00:00.000Z, without a successor",
+            rotate
+        )
+    );
+    assert_eq!(
+        with_secret(&format!("{SECRET} {SECRET};until=2026-12-01T12:00:00Z")),
+        []
+    );
+}
+
+#[test]
+fn an_alarm_that_nobody_hears_is_a_problem() {
+    let first = |change: fn(&mut Alarm)| {
+        wrong(|findings| change(&mut findings.alarms.as_mut().unwrap()[0]))
+    };
+    assert_eq!(
+        first(|alarm| alarm.actions_enabled = false),
+        problem(
+            "alarms: DeadDeliveriesAlarm tells nobody: its actions are switched off",
+            "`aws cloudwatch enable-alarm-actions --alarm-names shop-DeadDeliveriesAlarm`"
+        )
+    );
+    assert_eq!(
+        first(|alarm| alarm.actions.clear()),
+        problem(
+            "alarms: DeadDeliveriesAlarm tells nobody: the alarm topic is not among its actions",
+            &format!(
+                "give the alarm shop-DeadDeliveriesAlarm the action {TOPIC} again, in the console \
+                 or by `aws cloudwatch put-metric-alarm`"
+            )
+        )
+    );
+    assert_eq!(
+        first(|alarm| alarm.name = "other".into()),
+        problem(
+            "alarms: DeadDeliveriesAlarm (shop-DeadDeliveriesAlarm) was deleted",
+            "CloudFormation does not see it: take DeadDeliveriesAlarm out of the template, deploy, \
+             put it back and deploy again (`aws cloudformation detect-stack-drift --stack-name \
+             shop` shows what else is gone)"
+        )
+    );
+    assert_eq!(
+        wrong(|findings| {
+            findings
+                .alarm_names
+                .as_mut()
+                .unwrap()
+                .remove("InFlightAlarm");
+        }),
+        problem(
+            "alarms: the stack has no InFlightAlarm",
+            "deploy again with the template of this version"
+        )
+    );
+    assert_eq!(
+        first(|alarm| alarm.rings = true),
+        warning(
+            "alarms: DeadDeliveriesAlarm rings",
+            "its description says what to do: `aws cloudwatch describe-alarms --alarm-names \
+             shop-DeadDeliveriesAlarm`"
+        )
+    );
+}
+
+#[test]
+fn a_local_aws_need_not_have_the_alarm_on_a_formula() {
+    let local = "arn:aws:sns:eu-central-1:000000000000:alarms";
+    let found = wrong(|findings| {
+        let outputs = &mut findings.stack.outputs;
+        outputs.insert("AlarmTopicArn".into(), local.into());
+        for alarm in findings.alarms.as_mut().unwrap() {
+            alarm.actions = vec![local.to_owned()];
+        }
+        let names = findings.alarm_names.as_mut().unwrap();
+        names.remove("DeadLettersInflowAlarm");
+    });
+    assert_eq!(found, []);
+}
+
+#[test]
+fn a_topic_that_nobody_hears_is_warned_of() {
+    let topic =
+        |confirmed, pending| wrong(|findings| findings.topic = Ok(Topic { confirmed, pending }));
+    assert_eq!(
+        topic(0, 0),
+        warning(
+            "alarm topic: nobody is subscribed: alarms ring unheard",
+            &format!(
+                "set the parameter AlarmEmail, or `aws sns subscribe --topic-arn {TOPIC} \
+                 --protocol email --notification-endpoint ops@example.com`"
+            )
+        )
+    );
+    assert_eq!(
+        topic(0, 1),
+        warning(
+            "alarm topic: nobody hears alarms yet: of 1 subscribed nobody has confirmed",
+            "follow the link in the mail of AWS Notifications; it is valid for three days, then \
+             subscribe again"
+        )
+    );
+    assert_eq!(topic(1, 1), []);
+}
+
+#[test]
+fn what_could_not_be_read_is_not_checked_and_changes_no_other_check() {
+    let unread = || Unread::Denied("x:Y".into());
+    let found = wrong(|findings| {
+        findings.deliver = Err(unread());
+        findings.dead_letters = Err(unread());
+        findings.alarms = Err(unread());
+        findings.secrets = BTreeMap::from([(kasse(), Err(unread()))]);
+    });
+    let subjects: Vec<_> = found
+        .iter()
+        .map(|(level, found, _)| (*level, found.as_str()))
+        .collect();
+    assert_eq!(
+        subjects,
+        [
+            (Level::NotChecked, "deliver: needs the permission x:Y"),
+            (Level::NotChecked, "dead letters: needs the permission x:Y"),
+            (
+                Level::NotChecked,
+                "secrets: kasse: needs the permission x:Y"
+            ),
+            (Level::NotChecked, "alarms: needs the permission x:Y"),
+        ]
+    );
+}
