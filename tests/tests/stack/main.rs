@@ -6,6 +6,7 @@
 //! | [`endings`] | every way in which a delivery can end |
 //! | [`fan_out`] | from an event to its jobs, and what cannot become jobs |
 //! | [`signatures`] | what partners verify, with the official libraries |
+//! | [`registration`] | what a new operator does with the `webhooks` command, and `doctor` |
 //! | [`rotation`] | a new secret while webhooks go out |
 //! | [`partner`] | the other end: our receiver, deployed and on this machine |
 //! | [`policies`] | what each retry policy promises, and when |
@@ -36,6 +37,7 @@ mod outages;
 mod partner;
 mod policies;
 mod redrive;
+mod registration;
 mod rotation;
 mod side_by_side;
 mod signatures;
