@@ -1,4 +1,4 @@
-//! A stage for `deliver` as it runs in production, in a [network](crate::network) of its own.
+//! A stage for `deliver` as it runs in production, in a [network] of its own.
 
 use std::time::Duration;
 

@@ -187,6 +187,41 @@ fn a_proxy_of_the_environment_is_never_asked() {
 }
 
 #[test]
+fn every_name_that_a_host_can_have_is_delivered_to() {
+    within(|| async {
+        let world = Production::start().await;
+        let partner = Partner::good(PUBLIC, &identity(&world)).await;
+        let longest = "a".repeat(63);
+        let cases = [
+            ("plain", "a", "a"),
+            ("digit", "1", "1"),
+            ("hex", "0x7f", "0x7f"),
+            ("inner", "a_b", "a_b"),
+            ("outer", "_a", "_a"),
+            ("hyphens", "a--b", "a--b"),
+            ("unicode", "fußball", "xn--fuball-cta"),
+            ("longest", &longest, &longest),
+        ];
+        for (name, written, label) in cases {
+            world
+                .dns
+                .name(&format!("{label}.partner.example"), &[PUBLIC]);
+            let url = format!("https://{written}.partner.example/");
+            world.stage.subscribe(name, &url);
+        }
+        let deliver = world.stage.start(DELIVER).await;
+
+        let names = cases.map(|(name, ..)| name);
+        let attempts = world.attempts(&deliver, &names, 1).await;
+
+        for (attempt, name) in attempts.iter().zip(names) {
+            assert_eq!(attempt.told, Told::delivered(), "{name}");
+        }
+        assert_eq!(partner.requests(), cases.len());
+    });
+}
+
+#[test]
 fn a_redirect_is_not_followed() {
     within(|| async {
         let world = Production::start().await;

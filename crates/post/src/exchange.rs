@@ -63,7 +63,7 @@ pub struct Posted {
     pub error: Option<String>,
     /// How long it took from the beginning to the status line, or to the failure.
     pub elapsed: Duration,
-    /// The answer's body as far as it was read: what came within [`BODY_PATIENCE`], if it ended by
+    /// The answer's body as far as it was read: what came within 100 ms, if it ended by
     /// then.
     pub answer: Bytes,
 }

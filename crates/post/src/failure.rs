@@ -43,10 +43,19 @@ pub(crate) fn failed(error: &ClientError) -> (Outcome, String) {
         }
         None => unanswered(error),
     };
-    (
-        Outcome::without_answer(failure),
-        text.chars().take(ERROR_MAX_CHARS).collect(),
-    )
+    (Outcome::without_answer(failure), printable(&text))
+}
+
+/// A text that a terminal can be shown: names in certificates are written by others.
+fn printable(text: &str) -> String {
+    let shown = |char: char| {
+        if char.is_control() {
+            char::REPLACEMENT_CHARACTER
+        } else {
+            char
+        }
+    };
+    text.chars().take(ERROR_MAX_CHARS).map(shown).collect()
 }
 
 /// The connection was there.
@@ -267,6 +276,15 @@ mod tests {
             let presented: Vec<String> = presented.iter().map(ToString::to_string).collect();
             assert_eq!(names(&presented).as_deref(), told);
         }
+    }
+
+    #[test]
+    fn a_terminal_can_be_shown_every_text() {
+        assert_eq!(
+            printable("for \u{1b}[2Jother.example\r\n"),
+            "for \u{fffd}[2Jother.example\u{fffd}\u{fffd}"
+        );
+        assert_eq!(printable(&"é".repeat(400)), "é".repeat(300));
     }
 
     #[test]
