@@ -3,9 +3,12 @@
 use clap::{Args, Parser, Subcommand};
 use webhooks_core::identity::SubscriberId;
 
-use crate::{doctor, log, ping, publish, redrive, schedule, stats, verify};
+use crate::{
+    disable, doctor, enable, list, log, ping, publish, redrive, schedule, secret, show, stats,
+    subscribe, unsubscribe, verify,
+};
 
-/// Looks into a stack of sqs-webhooks and takes care of its deliveries.
+/// Registers the partners of a stack of sqs-webhooks, and takes care of their deliveries.
 #[derive(Debug, Parser)]
 #[command(name = "webhooks", version, after_help = EXIT_CODES)]
 pub struct Arguments {
@@ -41,6 +44,20 @@ pub struct Global {
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
+    /// Register a partner, or change where its webhooks go
+    Subscribe(subscribe::Arguments),
+    /// End a partner's subscriptions
+    Unsubscribe(unsubscribe::Arguments),
+    /// List all subscriptions
+    List(list::Arguments),
+    /// Show all about one partner, but not its secret
+    Show(show::Arguments),
+    /// Send webhooks again by subscriptions that were switched off
+    Enable(enable::Arguments),
+    /// Send no webhooks by some subscriptions until they are enabled again
+    Disable(disable::Arguments),
+    /// Make, show, rotate and list signing secrets
+    Secret(secret::Arguments),
     /// Show what happened to a delivery, or list deliveries
     Log(log::Arguments),
     /// Count deliveries by partner, and warn of those that fail

@@ -8,6 +8,10 @@
 //! | module | |
 //! |---|---|
 //! | [`schedule`] | prints the retry policy as a contract for partners |
+//! | [`subscribe`], [`unsubscribe`] | who receives what, and where |
+//! | [`list`], [`show`] | all subscriptions, all about one partner |
+//! | [`enable`], [`disable`] | switch subscriptions on and off |
+//! | [`secret`] | the signing secrets |
 //! | [`redrive`] | sends dead deliveries again |
 //! | [`stats`] | how each partner fares |
 //! | [`log`] | what happened to a delivery, and which there are |
@@ -20,8 +24,10 @@
 //! | [`aws`] | region, credentials and time limits, and errors that say what to do |
 //! | [`tables`], [`delivery`] | what the tables say |
 //! | [`input`] | files and standard input |
-//! | [`subscriptions`] | who receives what, and how that is changed |
+//! | [`subscriptions`] | the rows of who receives what, and how they are changed |
 //! | [`parameters`] | the signing secrets in SSM |
+//! | [`endpoint`] | whether a url may be called |
+//! | [`switch`] | what `enable` and `disable` have in common |
 //! | [`moment`], [`span`] | points in time and durations as people write them |
 //! | [`output`], [`grid`], [`error`] | text or JSON, safe for a terminal, and exit codes |
 
@@ -32,11 +38,16 @@ use crate::error::{Error, Exit};
 
 pub mod args;
 pub mod aws;
+mod confirm;
 pub mod delivery;
+pub mod disable;
 pub mod doctor;
+pub mod enable;
+pub mod endpoint;
 pub mod error;
 pub mod grid;
 pub mod input;
+pub mod list;
 pub mod log;
 pub mod moment;
 pub mod output;
@@ -45,11 +56,16 @@ pub mod ping;
 pub mod publish;
 pub mod redrive;
 pub mod schedule;
+pub mod secret;
+pub mod show;
 pub mod span;
 pub mod stack;
 pub mod stats;
+pub mod subscribe;
 pub mod subscriptions;
+pub mod switch;
 pub mod tables;
+pub mod unsubscribe;
 pub mod verify;
 
 /// What every verb is given beside its own arguments.
@@ -72,6 +88,17 @@ pub async fn run(arguments: Arguments) -> Result<Exit, Error> {
         now: SystemTime::now(),
     };
     match &arguments.verb {
+        Verb::Subscribe(arguments) => {
+            output::print(&subscribe::run(arguments, &context).await?, json)
+        }
+        Verb::Unsubscribe(arguments) => {
+            output::print(&unsubscribe::run(arguments, &context).await?, json)
+        }
+        Verb::List(arguments) => output::print(&list::run(arguments, &context).await?, json),
+        Verb::Show(arguments) => output::print(&show::run(arguments, &context).await?, json),
+        Verb::Enable(arguments) => output::print(&enable::run(arguments, &context).await?, json),
+        Verb::Disable(arguments) => output::print(&disable::run(arguments, &context).await?, json),
+        Verb::Secret(arguments) => output::print(&secret::run(arguments, &context).await?, json),
         Verb::Redrive(arguments) => output::print(&redrive::run(arguments, &context).await?, json),
         Verb::Log(arguments) => output::print(&log::run(arguments, &context).await?, json),
         Verb::Stats(arguments) => output::print(&stats::run(arguments, &context).await?, json),

@@ -20,7 +20,6 @@
 //! | `stop` | Ctrl-C |
 
 use std::collections::HashSet;
-use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -34,7 +33,7 @@ use crate::moment::{Moment, Period};
 use crate::output;
 use crate::stack::Stack;
 use crate::tables::Tables;
-use crate::{Context, aws};
+use crate::{Context, aws, confirm};
 
 mod counts;
 mod filter;
@@ -199,7 +198,7 @@ async fn redrive(
         });
     }
     output::note(&preview.preview());
-    if !arguments.yes && io::stdin().is_terminal() && !agreed(&preview, &plan, &worker.stop).await {
+    if !arguments.yes && confirm::can_ask() && !agreed(&preview, &plan, &worker.stop).await {
         return Ok(Summary {
             interrupted: worker.stop.is_asked_for(),
             declined: !worker.stop.is_asked_for(),
@@ -250,24 +249,9 @@ async fn agreed(preview: &Summary, plan: &Plan, stop: &Stop) -> bool {
     } else {
         String::new()
     };
-    let question = format!(
-        "Redrive {}{deleted}? [y/N] ",
-        deliveries(preview.planned.total())
-    );
-    let mut stderr = io::stderr();
-    let _ = write!(stderr, "{question}").and_then(|()| stderr.flush());
-    let (answered, answer) = tokio::sync::oneshot::channel();
-    // Not a task: a read from the terminal can not be ended, and would hold the process up.
-    std::thread::spawn(move || {
-        let mut line = String::new();
-        let read = io::stdin().read_line(&mut line);
-        let _ = answered.send(read.map(|_| line).unwrap_or_default());
-    });
+    let question = format!("Redrive {}{deleted}?", deliveries(preview.planned.total()));
     tokio::select! {
-        line = answer => {
-            let line = line.unwrap_or_default();
-            matches!(line.trim().to_lowercase().as_str(), "y" | "yes")
-        }
+        agreed = confirm::agreed(&question) => agreed,
         () = stop.asked_for() => false,
     }
 }

@@ -8,17 +8,18 @@ use std::collections::{BTreeMap, HashMap};
 
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::error::ProvideErrorMetadata;
+use aws_sdk_dynamodb::error::ProvideErrorMetadata as _;
 use aws_sdk_dynamodb::types::AttributeValue;
 use webhooks_core::identity::SubscriberId;
-use webhooks_core::subscription::{RowError, Subscription};
-use webhooks_shell::aws as shell;
-use webhooks_shell::records::{self, Item, text};
+use webhooks_shell::records::Item;
 
 use crate::aws;
 use crate::error::Error;
-use crate::moment::Time;
 use crate::stack::Stack;
+
+mod entry;
+
+pub use entry::{Entry, shown_url};
 
 /// What a row must still say if it is to be changed.
 const COMPARED: [&str; 6] = [
@@ -29,110 +30,6 @@ const COMPARED: [&str; 6] = [
     "disabledReason",
     "disabledAt",
 ];
-
-/// One row, as it was read.
-#[derive(Clone, PartialEq)]
-pub struct Entry {
-    /// The type of event, half of the key.
-    pub event_type: String,
-    /// Whose it is, the other half. What is written by hand need not be a subscriber id.
-    pub subscriber_id: String,
-    /// Where to send. May hold a token in its query; see [`shown_url`](Self::shown_url).
-    pub url: Option<String>,
-    /// Whether to send at all, if that is said by a boolean.
-    pub enabled: Option<bool>,
-    /// Names as they were written, and values, which may be credentials.
-    pub headers: BTreeMap<String, String>,
-    /// What people say of it.
-    pub description: Option<String>,
-    /// Why it was switched off.
-    pub disabled_reason: Option<String>,
-    /// When it was switched off.
-    pub disabled_at: Option<Time>,
-    /// The row as `dispatch` and `deliver` read it, or why they can not.
-    pub subscription: Result<Subscription, RowError>,
-    /// The row itself.
-    pub item: Item,
-}
-
-impl std::fmt::Debug for Entry {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The url and the headers may hold credentials.
-        f.debug_struct("Entry")
-            .field("event_type", &self.event_type)
-            .field("subscriber_id", &self.subscriber_id)
-            .field("enabled", &self.enabled)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Entry {
-    /// Reads a row; nothing if it has no key, which DynamoDB does not store.
-    #[must_use]
-    pub fn read(item: Item) -> Option<Self> {
-        let owned = |name| text(&item, name).map(str::to_owned);
-        let headers = item.get("headers").and_then(|value| value.as_m().ok());
-        let headers = headers.into_iter().flatten();
-        Some(Self {
-            event_type: owned("eventType")?,
-            subscriber_id: owned("subscriberId")?,
-            url: owned("url"),
-            enabled: item
-                .get("enabled")
-                .and_then(|value| value.as_bool().ok())
-                .copied(),
-            headers: headers
-                .filter_map(|(name, value)| Some((name.clone(), value.as_s().ok()?.clone())))
-                .collect(),
-            description: owned("description"),
-            disabled_reason: owned("disabledReason"),
-            disabled_at: records::time(&item, "disabledAt").map(Time::new),
-            subscription: Subscription::from_row(shell::row(&item)),
-            item,
-        })
-    }
-
-    /// Whether webhooks are sent by it.
-    #[must_use]
-    pub fn is_enabled(&self) -> bool {
-        matches!(&self.subscription, Ok(subscription) if subscription.enabled)
-    }
-
-    /// What is wrong with the row, in words.
-    #[must_use]
-    pub fn problem(&self) -> Option<String> {
-        self.subscription.as_ref().err().map(ToString::to_string)
-    }
-
-    /// The url as it can be shown to anybody.
-    #[must_use]
-    pub fn shown_url(&self) -> String {
-        self.url.as_deref().map(shown_url).unwrap_or_default()
-    }
-}
-
-/// A url without what may be secret: query, fragment, user name and password.
-#[must_use]
-pub fn shown_url(text: &str) -> String {
-    let Ok(mut url) = url::Url::parse(text) else {
-        let before = text.split(['?', '#']).next().unwrap_or_default();
-        return match before.rsplit_once('@') {
-            Some((_, rest)) => rest.to_owned(),
-            None => before.to_owned(),
-        };
-    };
-    url.set_query(None);
-    url.set_fragment(None);
-    // Fails for a url that can have none.
-    let _ = url.set_username("");
-    let _ = url.set_password(None);
-    let shown = url.to_string();
-    // What a person has written without a path is shown so.
-    match shown.strip_suffix('/') {
-        Some(bare) if text == bare => bare.to_owned(),
-        Some(_) | None => shown,
-    }
-}
 
 /// A wish to change a row.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -293,6 +190,31 @@ impl Subscriptions {
     }
 }
 
+/// Those of a subscriber's rows that are to these events, or all of them if none is named.
+///
+/// # Errors
+/// If there are none, or none to one of the events.
+pub fn chosen(
+    mut entries: Vec<Entry>,
+    subscriber: &SubscriberId,
+    events: &[String],
+) -> Result<Vec<Entry>, Error> {
+    let missing = events
+        .iter()
+        .find(|event| !entries.iter().any(|entry| entry.event_type == **event));
+    let missing = match missing {
+        Some(event) => event.as_str(),
+        None if entries.is_empty() => "anything",
+        None => {
+            entries.retain(|entry| events.is_empty() || events.contains(&entry.event_type));
+            return Ok(entries);
+        }
+    };
+    Err(Error::NotFound(format!(
+        "{subscriber} is not subscribed to {missing}: `webhooks list` shows who is subscribed to what"
+    )))
+}
+
 const CONDITION_FAILED: &str = "ConditionalCheckFailedException";
 
 fn changed_meanwhile(event_type: &str, subscriber_id: &str) -> Error {
@@ -361,65 +283,6 @@ mod tests {
         attributes
             .map(|(name, value)| (name.to_owned(), value))
             .collect()
-    }
-
-    #[test]
-    fn a_url_is_shown_without_what_may_be_secret() {
-        for (url, shown) in [
-            ("https://a.example/hook?token=1#x", "https://a.example/hook"),
-            ("https://a.example", "https://a.example"),
-            ("https://a.example?token=1", "https://a.example/"),
-            ("https://u:p@a.example:8443/h", "https://a.example:8443/h"),
-            ("//u:p@a.example/h?token=1", "a.example/h"),
-            ("not a url?token=1", "not a url"),
-            ("mailto:a@b.example", "mailto:a@b.example"),
-            ("", ""),
-        ] {
-            assert_eq!(shown_url(url), shown, "{url}");
-        }
-    }
-
-    #[test]
-    fn a_row_that_is_broken_is_read_as_far_as_it_goes() {
-        let entry = Entry::read(item(&[
-            ("eventType", s("OrderPaid")),
-            ("subscriberId", s("kasse nord")),
-            ("url", AttributeValue::Bool(true)),
-            ("enabled", s("true")),
-            ("headers", s("x: y")),
-            ("disabledAt", s("yesterday")),
-            ("description", s("the till")),
-        ]))
-        .unwrap();
-        assert_eq!(entry.subscriber_id, "kasse nord");
-        assert_eq!((entry.url.as_ref(), entry.enabled), (None, None));
-        assert_eq!(entry.description.as_deref(), Some("the till"));
-        assert_eq!(entry.disabled_at, None);
-        assert!(!entry.is_enabled());
-        assert_eq!(
-            entry.problem().unwrap(),
-            "`subscriberId`: a subscriberId is 1 to 64 characters of A-Z, a-z, 0-9, `_` and `-`"
-        );
-        assert_eq!(Entry::read(item(&[("eventType", s("OrderPaid"))])), None);
-    }
-
-    #[test]
-    fn debug_output_shows_neither_url_nor_headers() {
-        let entry = Entry::read(item(&[
-            ("eventType", s("OrderPaid")),
-            ("subscriberId", s("a")),
-            ("url", s("https://a.example/?token=hidden")),
-            (
-                "headers",
-                AttributeValue::M(item(&[("x-api-key", s("hidden"))])),
-            ),
-            ("enabled", AttributeValue::Bool(true)),
-        ]))
-        .unwrap();
-        assert_eq!(
-            format!("{entry:?}"),
-            "Entry { event_type: \"OrderPaid\", subscriber_id: \"a\", enabled: Some(true), .. }"
-        );
     }
 
     #[test]

@@ -361,3 +361,24 @@ fn sizes_are_those_of_the_developer_guide() {
         assert!(!fits(&value, 100), "{value}");
     }
 }
+
+#[test]
+fn an_item_is_deleted_if_its_condition_is_met() {
+    let mut tables = with(record("a"));
+    let delete = |condition: &str| {
+        json!({
+            "TableName": DELIVERIES_TABLE,
+            "Key": {"webhookId": {"S": "a"}},
+            "ConditionExpression": condition,
+            "ExpressionAttributeValues": {":one": {"N": "1"}},
+        })
+    };
+    let refused = tables.delete_item(&delete("attempts <> :one"));
+    assert_eq!(refusal(refused).0, "ConditionalCheckFailedException");
+    assert!(tables.deliveries.get(&["a"]).is_some());
+    assert_eq!(
+        tables.delete_item(&delete("attempts = :one")),
+        Ok(json!({}))
+    );
+    assert_eq!(tables.deliveries.get(&["a"]), None);
+}

@@ -1,0 +1,95 @@
+//! Whether a url may be called, judged as `deliver` judges it, so that nobody registers what is
+//! then blocked.
+
+use webhooks_core::endpoint::{EndpointError, EndpointRules};
+use webhooks_core::identity::SubscriberId;
+use webhooks_core::subscription::{Attribute, Row, RowError, Subscription};
+use webhooks_post::{ResolveError, resolve};
+
+/// Why a url should not be subscribed.
+#[derive(Debug, thiserror::Error)]
+pub enum UrlError {
+    /// A rule forbids it as it is written.
+    #[error("{0}")]
+    Forbidden(#[from] EndpointError),
+    /// It can not be in a row.
+    #[error("{0}")]
+    Row(#[from] RowError),
+    /// Its name leads nowhere now, or to an address that a rule forbids.
+    #[error("`{0}`: {1}")]
+    Name(String, ResolveError),
+}
+
+/// Judges a url as it is written, and gives its host name if it has one to be resolved.
+///
+/// # Errors
+/// The rule that forbids it.
+pub fn judge(rules: EndpointRules, text: &str) -> Result<Option<String>, UrlError> {
+    let url = rules.judge_url(text)?;
+    let id = SubscriberId::parse("x").map_err(RowError::from)?;
+    Subscription::from_row(Row {
+        subscriber_id: Some(Attribute::Text(id.as_str())),
+        url: Some(Attribute::Text(text)),
+        enabled: Some(Attribute::Flag(true)),
+        headers: None,
+    })?;
+    Ok(match url.host() {
+        Some(url::Host::Domain(name)) => Some(name.to_owned()),
+        Some(url::Host::Ipv4(_) | url::Host::Ipv6(_)) | None => None,
+    })
+}
+
+/// Resolves a host name from here, and judges all its addresses.
+///
+/// # Errors
+/// If it has none, or one that may not be called.
+pub async fn judge_name(rules: EndpointRules, name: &str) -> Result<(), UrlError> {
+    match resolve(rules, name).await {
+        Ok(_) => Ok(()),
+        Err(error) => Err(UrlError::Name(name.to_owned(), error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RULES: EndpointRules = EndpointRules {
+        allow_private: false,
+    };
+
+    #[test]
+    fn only_a_name_is_to_be_resolved() {
+        for (url, name) in [
+            ("https://a.example/h", Some("a.example")),
+            ("https://8.8.8.8/h", None),
+            ("https://[2606:4700::1111]/h", None),
+        ] {
+            assert_eq!(judge(RULES, url).unwrap().as_deref(), name, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_url_that_no_row_can_have_is_refused() {
+        let long = format!("https://a.example/{}", "x".repeat(2048));
+        assert_eq!(
+            judge(RULES, &long).unwrap_err().to_string(),
+            "`url` is longer than 2048 bytes"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_name_with_an_address_that_is_not_public_is_refused() {
+        // Every hosts file has it.
+        let error = judge_name(RULES, "localhost")
+            .await
+            .unwrap_err()
+            .to_string();
+        assert!(error.starts_with("`localhost`: "), "{error}");
+        assert!(error.contains(" is not a public address"), "{error}");
+        let open = EndpointRules {
+            allow_private: true,
+        };
+        assert!(judge_name(open, "localhost").await.is_ok());
+    }
+}

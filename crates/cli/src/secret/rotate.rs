@@ -1,0 +1,238 @@
+//! `webhooks secret rotate`: a new secret signs from now on, and the old ones go on beside it for a
+//! while, so that the partner can change over without losing a webhook.
+
+use std::fmt::{self, Display, Formatter};
+use std::time::{Duration, SystemTime};
+
+use clap::Args;
+use serde::Serialize;
+use webhooks_core::identity::SubscriberId;
+use webhooks_core::secret::{self, RotateError, Scheme};
+
+use super::facts::{Facts, Handover, facts, random};
+use super::missing;
+use crate::args::subscriber_id;
+use crate::error::{Error, Exit};
+use crate::moment::Time;
+use crate::parameters::{Parameters, Value};
+use crate::stack::Stack;
+use crate::{Context, aws, span};
+
+/// The longest overlap. A secret that signs for longer beside another one was not rotated.
+const LONGEST_OVERLAP: Duration = Duration::from_secs(30 * 86_400);
+
+/// Arguments of `secret rotate`.
+#[derive(Debug, Clone, Args)]
+pub struct Arguments {
+    /// Whose secret
+    #[arg(value_name = "SUBSCRIBER", value_parser = subscriber_id)]
+    pub subscriber: SubscriberId,
+
+    /// How long the old secrets go on signing beside the new one, up to 30d; 0 if they must end
+    /// now, as after a leak
+    #[arg(long, value_name = "DURATION", value_parser = overlap, default_value = "24h")]
+    pub overlap: Duration,
+
+    /// v1: a secret shared with the partner; v1a: ed25519, the partner has only the public key
+    /// [default: as the newest secret is]
+    #[arg(long, value_name = "SCHEME", value_parser = super::scheme)]
+    pub scheme: Option<Scheme>,
+}
+
+fn overlap(text: &str) -> Result<Duration, String> {
+    let overlap = match text {
+        "0" => Duration::ZERO,
+        text => span::parse(text)?,
+    };
+    if overlap > LONGEST_OVERLAP {
+        return Err("an overlap is at most 30d".to_owned());
+    }
+    Ok(overlap)
+}
+
+/// What `secret rotate` gives.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Rotated {
+    /// Whose secret it is.
+    pub subscriber_id: String,
+    /// What the partner is given.
+    #[serde(flatten)]
+    pub handover: Handover,
+    /// From when on every function signs with the new secret, and with no other than those here.
+    pub everywhere_at: Time,
+    /// The old secrets that go on signing beside it.
+    pub old: Vec<Facts>,
+    /// The SSM parameter that holds them.
+    pub parameter: String,
+    /// Its version now.
+    pub version: i64,
+    /// The version that somebody else has written at the same moment, and that was overwritten.
+    pub overwritten: Option<i64>,
+}
+
+/// Rotates.
+///
+/// # Errors
+/// If there is nothing to rotate, if the overlap is too short, or if it can not be stored.
+pub async fn run(arguments: &Arguments, context: &Context) -> Result<Rotated, Error> {
+    let (subscriber, overlap) = (&arguments.subscriber, arguments.overlap);
+    let aws = aws::config(&context.global).await?;
+    let stack = Stack::read(context, &aws).await?;
+    let cache = stack.secret_cache();
+    refuse_a_gap(overlap, cache)?;
+    let parameters = Parameters::new(&aws, &stack);
+    let found = parameters.read(subscriber).await?;
+    let found = found.ok_or_else(|| missing(&parameters, subscriber))?;
+    // Not when the command was started: what was read is of now.
+    let now = SystemTime::now();
+    let name = parameters.name(subscriber);
+    let newest = found.value.secrets();
+    let newest = newest.iter().flat_map(|secrets| secrets.iter()).next();
+    let newest = newest.map_or(Scheme::V1, |secret| secret.scheme());
+    let scheme = arguments.scheme.unwrap_or(newest);
+    let new = random(scheme)?;
+    let value = rotated(&found.value, &new, overlap, now).map_err(|error| match error {
+        RotateError::Value(_) => Error::Failed(format!(
+            "parameter {name}: {error}. Nothing can be signed with it; mend it, or replace it by \
+             `webhooks secret rotate {subscriber} --overlap 0`"
+        )),
+        RotateError::TooLong(_) => Error::Failed(format!("parameter {name}: {error}")),
+    })?;
+    let old = facts(&value, now, false).unwrap_or_default();
+    let version = parameters.replace(subscriber, &value).await?;
+    Ok(Rotated {
+        subscriber_id: subscriber.to_string(),
+        handover: Handover::of(&new, scheme),
+        everywhere_at: Time::new(SystemTime::now() + cache),
+        old: old.into_iter().skip(1).collect(),
+        parameter: name,
+        version,
+        overwritten: (version > found.version + 1).then_some(version - 1),
+    })
+}
+
+/// Within the life of a cache some functions sign with the old secret alone. If those that know of
+/// the rotation drop it before, no secret verifies all that comes.
+fn refuse_a_gap(overlap: Duration, cache: Duration) -> Result<(), Error> {
+    if overlap.is_zero() || overlap >= cache {
+        return Ok(());
+    }
+    Err(Error::Usage(format!(
+        "functions that are warm sign with the old secret alone for up to {}, so the overlap must \
+         not be shorter; --overlap 0 ends the old secret now, as after a leak",
+        span::exact(cache.as_secs())
+    )))
+}
+
+fn rotated(
+    value: &Value,
+    new: &Value,
+    overlap: Duration,
+    now: SystemTime,
+) -> Result<Value, RotateError> {
+    // Of a value that goes altogether nothing has to be right.
+    if overlap.is_zero() {
+        return Ok(new.clone());
+    }
+    let value = secret::rotate(value.reveal(), new.reveal(), now + overlap, now)?;
+    Ok(Value::new(value))
+}
+
+impl Rotated {
+    /// How the command ends.
+    pub(super) fn exit(&self) -> Exit {
+        match self.overwritten {
+            Some(_) => Exit::Failed,
+            None => Exit::Done,
+        }
+    }
+}
+
+impl Display for Rotated {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let (name, text) = self.handover.line();
+        let everywhere = self.everywhere_at;
+        write!(
+            f,
+            "{} has a new secret. For the partner, over a safe channel, as it is shown only now:\n\
+             \n  {name}  {text}\n\n",
+            self.subscriber_id
+        )?;
+        if self.old.is_empty() {
+            write!(
+                f,
+                "The old one has ended. Functions that are warm still sign with it, until \
+                 {everywhere} at the latest\n(while SSM can not be asked, for half an hour at \
+                 most).\nUntil the partner has the new one it refuses what comes, and that is \
+                 tried again later."
+            )?;
+        } else {
+            write!(
+                f,
+                "It signs in every function from {everywhere} on. Beside it:"
+            )?;
+            for facts in &self.old {
+                write!(f, "\n  the old one ({}) {}", facts.scheme, facts.standing())?;
+            }
+        }
+        if let Some(version) = self.overwritten {
+            write!(
+                f,
+                "\n\nWarning: somebody else changed the secret at this moment, and that change was \
+                 overwritten. It is kept as\nversion {version}:\n  aws ssm get-parameter \
+                 --with-decryption --name {}:{version}\nIf its first secret was given to the partner \
+                 already, rotate once more and give the partner that one.",
+                self.parameter
+            )?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_overlap_is_nothing_at_all_or_a_duration_of_at_most_30_days() {
+        let seconds = |text| overlap(text).map(|overlap| overlap.as_secs());
+        assert_eq!(seconds("0"), Ok(0));
+        assert_eq!(seconds("0s"), Ok(0));
+        assert_eq!(seconds("30d"), Ok(2_592_000));
+        assert_eq!(
+            seconds("30d1s"),
+            Err("an overlap is at most 30d".to_owned())
+        );
+        assert!(seconds("24").is_err());
+    }
+
+    #[test]
+    fn an_overlap_that_warm_functions_would_outlive_is_refused() {
+        let gap = |overlap| {
+            let cache = Duration::from_secs(300);
+            refuse_a_gap(Duration::from_secs(overlap), cache)
+        };
+        assert_eq!(gap(0), Ok(()));
+        assert_eq!(gap(300), Ok(()));
+        for overlap in [1, 299] {
+            assert_eq!(
+                gap(overlap),
+                Err(Error::Usage(
+                    "functions that are warm sign with the old secret alone for up to 5 min, so \
+                     the overlap must not be shorter; --overlap 0 ends the old secret now, as \
+                     after a leak"
+                        .into()
+                ))
+            );
+        }
+    }
+
+    #[test]
+    fn a_broken_value_can_only_be_replaced_altogether() {
+        let (broken, new) = (Value::new("hunter2".into()), random(Scheme::V1).unwrap());
+        let now = SystemTime::UNIX_EPOCH;
+        assert_eq!(rotated(&broken, &new, Duration::ZERO, now), Ok(new.clone()));
+        assert!(rotated(&broken, &new, Duration::from_secs(300), now).is_err());
+    }
+}

@@ -1,0 +1,148 @@
+//! `webhooks list` and `webhooks show`.
+
+use e2e::fake_aws::Reply;
+use e2e::signature::secret_for;
+use serde_json::json;
+
+use super::{done, failed, put_row, run, stage};
+
+#[tokio::test]
+async fn all_subscriptions_are_listed_with_what_is_wrong_and_without_tokens() {
+    let stage = stage().await;
+    stage.aws.set_page_size(1);
+    put_row(
+        &stage,
+        "OrderPaid",
+        &json!({"url": {"S": "https://a.example/h?token=hidden"}, "description": {"S": "the till"}}),
+    );
+    let gone = json!({
+        "enabled": {"BOOL": false},
+        "disabledReason": {"S": "the endpoint answered 410 Gone"},
+        "disabledAt": {"S": "2026-11-30T12:00:00.000Z"},
+    });
+    put_row(&stage, "OrderRefunded", &gone);
+    stage.aws.put_row(json!({
+        "eventType": {"S": "OrderPaid"}, "subscriberId": {"S": "by hand"}, "url": {"S": "x"},
+    }));
+    let ran = run(&stage, &["list"]).await;
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
+    assert_eq!(
+        ran.stdout,
+        "\
+subscriber  event type     url                   enabled  reason                                                                              description
+by hand     OrderPaid      x                     broken   `subscriberId`: a subscriberId is 1 to 64 characters of A-Z, a-z, 0-9, `_` and `-`  -
+kasse-nord  OrderPaid      https://a.example/h   yes      -                                                                                   the till
+kasse-nord  OrderRefunded  https://8.8.8.8/hook  no       the endpoint answered 410 Gone                                                      -
+"
+    );
+    let report = done(
+        &stage,
+        &[
+            "list",
+            "--event",
+            "OrderRefunded",
+            "--subscriber",
+            "kasse-nord",
+        ],
+    )
+    .await;
+    assert_eq!(
+        report,
+        json!({"subscriptions": [{
+            "eventType": "OrderRefunded", "subscriberId": "kasse-nord",
+            "url": "https://8.8.8.8/hook", "enabled": false,
+            "disabledReason": "the endpoint answered 410 Gone",
+            "disabledAt": "2026-11-30T12:00:00.000Z", "description": null, "problem": null,
+        }]})
+    );
+    let ran = run(&stage, &["list", "--subscriber", "nobody"]).await;
+    assert_eq!(
+        (ran.code, ran.stdout.as_str()),
+        (Some(0), "There are no such subscriptions.\n")
+    );
+}
+
+#[tokio::test]
+async fn a_partner_is_shown_whole_but_for_what_is_secret() {
+    let stage = stage().await;
+    let (new, old) = (secret_for("new"), secret_for("old"));
+    let value = format!("{new} {old};until=2099-01-01T00:00:00Z");
+    stage.set_secret("kasse-nord", &value);
+    put_row(
+        &stage,
+        "OrderPaid",
+        &json!({
+            "url": {"S": "https://a.example/h?token=hidden"},
+            "headers": {"M": {"X-Api-Key": {"S": "hidden"}, "Webhook-Id": {"S": "forged"}}},
+            "description": {"S": "the till"},
+        }),
+    );
+    let off = json!({
+        "enabled": {"BOOL": false},
+        "disabledReason": {"S": "maintenance"},
+        "disabledAt": {"S": "2026-11-30T12:00:00.000Z"},
+    });
+    put_row(&stage, "OrderRefunded", &off);
+    let ran = run(&stage, &["show", "kasse-nord"]).await;
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
+    assert_eq!(
+        ran.stdout,
+        "kasse-nord
+  event        OrderPaid
+    url        https://a.example/h
+    state      enabled
+    header     Webhook-Id: (reserved, not sent)
+    header     X-Api-Key: (a value that --reveal shows)
+    about      the till
+  event        OrderRefunded
+    url        https://8.8.8.8/hook
+    state      switched off since 2026-11-30T12:00:00.000Z: maintenance
+  secret       v1, signs
+  secret       v1, signs until 2099-01-01T00:00:00.000Z
+"
+    );
+    let hidden = done(&stage, &["show", "kasse-nord"]).await.to_string();
+    assert!(!hidden.contains("hidden"), "{hidden}");
+    let report = done(&stage, &["show", "kasse-nord", "--reveal"]).await;
+    let row = &report["subscriptions"][0];
+    assert_eq!(row["url"], "https://a.example/h?token=hidden");
+    assert_eq!(
+        row["headers"],
+        json!([
+            {"name": "Webhook-Id", "sent": false, "value": "forged"},
+            {"name": "X-Api-Key", "sent": true, "value": "hidden"},
+        ])
+    );
+    assert!(!report.to_string().contains("whsec_"), "{report}");
+}
+
+#[tokio::test]
+async fn who_may_not_read_the_secret_still_sees_the_subscriptions() {
+    let stage = stage().await;
+    put_row(&stage, "OrderPaid", &json!({}));
+    let report = done(&stage, &["show", "kasse-nord"]).await;
+    assert_eq!(
+        report["secretProblem"],
+        "there is no parameter /webhooks/kasse-nord/signing-secret"
+    );
+    let denied = Reply::error(400, "AccessDeniedException");
+    stage.aws.always("GetParameters", denied);
+    let report = done(&stage, &["show", "kasse-nord"]).await;
+    assert_eq!(report["subscriptions"][0]["enabled"], true);
+    let problem = report["secretProblem"].as_str().unwrap();
+    assert!(problem.contains("ssm:GetParameters"), "{problem}");
+}
+
+#[tokio::test]
+async fn a_partner_of_whom_nothing_is_known_is_not_found() {
+    let stage = stage().await;
+    assert_eq!(
+        failed(&stage, &["show", "kasse-west"]).await,
+        (
+            Some(3),
+            "webhooks: kasse-west has neither a subscription nor a secret: `webhooks list` shows \
+             who has\n"
+                .into()
+        )
+    );
+}
