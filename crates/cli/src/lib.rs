@@ -27,6 +27,7 @@
 //! | [`subscriptions`] | the rows of who receives what, and how they are changed |
 //! | [`parameters`] | the signing secrets in SSM |
 //! | [`endpoint`] | whether a url may be called |
+//! | `confirm` | the question before something is done that is not easily undone |
 //! | [`switch`] | what `enable` and `disable` have in common |
 //! | [`moment`], [`span`] | points in time and durations as people write them |
 //! | [`output`], [`grid`], [`error`] | text or JSON, safe for a terminal, and exit codes |
