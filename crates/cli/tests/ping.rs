@@ -240,4 +240,8 @@ async fn without_subscription_or_secret_nothing_is_sent() {
         "{said}"
     );
     assert_eq!(failed(&["ping", "kasse nord"]).await.0, Some(2));
+    assert_eq!(
+        failed(&["ping", "kasse-nord", "--stack", "shop"]).await.0,
+        Some(3)
+    );
 }
