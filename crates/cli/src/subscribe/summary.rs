@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::error::Exit;
 use crate::output::{Report, safe};
-use crate::secret::facts::{Facts, Handover};
+use crate::secret::facts::{Facts, Handover, newest_active};
 
 /// What `subscribe` gives.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -109,7 +109,7 @@ impl Display for Subscribed {
                 let reason = reason.map_or(String::new(), |reason| format!(" ({reason})"));
                 write!(
                     f,
-                    "; still switched off{reason}, switch it on by `webhooks enable {id} --event {}`",
+                    "; still disabled{reason}, enable it by `webhooks enable {id} --event {}`",
                     safe(&row.event_type)
                 )?;
             }
@@ -138,15 +138,12 @@ impl Subscribed {
         let (name, text) = match &self.secret {
             SecretState::New(handover) => {
                 let (name, text) = handover.line();
-                writeln!(
-                    f,
-                    "\nFor the partner, over a safe channel, as the {name} is shown only now:\n"
-                )?;
+                writeln!(f, "\n{}\n", handover.heading(id))?;
                 (name, text.to_owned())
             }
             SecretState::There { secrets } => {
                 writeln!(f, "\nFor the partner:\n")?;
-                match secrets.iter().find_map(|secret| secret.public_key.clone()) {
+                match newest_active(secrets).and_then(|secret| secret.public_key.clone()) {
                     Some(key) => ("public key", key),
                     None => (
                         "secret",
