@@ -587,14 +587,6 @@ def deploy_receiver(stack: Stack, say=say) -> dict[str, str]:
     if not (RECEIVER / BUILT_TEMPLATE).exists():
         raise StackError("The receiver is not built. Run `local_stack.py build --with-receiver`.")
     outputs = _deploy_template(stack, RECEIVER, {}, say)
-    # Again a number that the emulator keeps as text.
-    functions = stack.client("lambda")
-    name = outputs["ReceiverFunctionName"]
-    reserved = functions.get_function_concurrency(FunctionName=name)
-    functions.put_function_concurrency(
-        FunctionName=name,
-        ReservedConcurrentExecutions=int(reserved["ReservedConcurrentExecutions"]),
-    )
     # No name server knows the host of a function URL here; the emulator knows its path.
     url_id = outputs["Url"].removeprefix("https://").partition(".")[0]
     return outputs | {"LocalUrl": f"{stack.endpoint_url}/_aws/lambda-url/{url_id}/"}

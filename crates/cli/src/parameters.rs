@@ -12,7 +12,7 @@ use aws_sdk_ssm::Client;
 use aws_sdk_ssm::error::ProvideErrorMetadata as _;
 use aws_sdk_ssm::types::ParameterType;
 use webhooks_core::identity::SubscriberId;
-use webhooks_core::secret::{SecretsError, SigningSecrets};
+use webhooks_core::secret::{self, SecretsError, SigningSecrets};
 
 use crate::aws;
 use crate::error::Error;
@@ -94,7 +94,7 @@ impl Parameters {
     /// The name of a subscriber's parameter.
     #[must_use]
     pub fn name(&self, subscriber: &SubscriberId) -> String {
-        format!("/{}/{subscriber}/signing-secret", self.prefix)
+        secret::parameter_name(&self.prefix, subscriber.as_str())
     }
 
     /// A subscriber's parameter; nothing if there is none.

@@ -99,7 +99,7 @@ fn subscribers<'a>(
 
 /// Puts the entries onto the bus, and gives their event ids.
 async fn put(aws: &SdkConfig, bus: &str, entries: &[Entry]) -> Result<Vec<String>, Error> {
-    let entries = entries.iter().map(|entry| {
+    let requests = entries.iter().map(|entry| {
         PutEventsRequestEntry::builder()
             .event_bus_name(bus)
             .source(&entry.source)
@@ -112,10 +112,14 @@ async fn put(aws: &SdkConfig, bus: &str, entries: &[Entry]) -> Result<Vec<String
     });
     let answer = Client::new(aws)
         .put_events()
-        .set_entries(Some(entries.collect()))
+        .set_entries(Some(requests.collect()))
         .send()
         .await
         .map_err(|error| aws::failure("events:PutEvents", &error))?;
+    if answer.entries().len() != entries.len() {
+        let message = "EventBridge did not say what became of every entry";
+        return Err(Error::Failed(message.into()));
+    }
     taken(answer.entries())
 }
 

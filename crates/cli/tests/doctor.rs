@@ -62,7 +62,7 @@ async fn a_stack_with_which_nothing_is_wrong_is_green() {
          ok           dispatch failures  it is empty\n\
          ok           subscriptions      1 subscription enabled, of 1 subscriber\n\
          ok           secrets            1 subscriber can be signed for\n\
-         ok           alarms             all 10 are there and publish to the alarm topic\n\
+         ok           alarms             all 11 are there and publish to the alarm topic\n\
          ok           alarm topic        1 subscription confirmed\n\n\
          sqs-webhooks: no problem, no warning\n"
     );

@@ -138,7 +138,7 @@ async fn what_can_not_be_reached_is_said_in_words() {
     let ran = stage.run(WEBHOOKS, &["ping", "kasse-nord"]).await;
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(
-        ran.stdout.contains("Connection refused")
+        ran.stdout.contains("the server refuses connections")
             && ran.stdout.contains(
                 "\n  a webhook would be retried, 8 attempts in all at most (standard)\n  nothing \
                  came back\n"
@@ -240,4 +240,8 @@ async fn without_subscription_or_secret_nothing_is_sent() {
         "{said}"
     );
     assert_eq!(failed(&["ping", "kasse nord"]).await.0, Some(2));
+    assert_eq!(
+        failed(&["ping", "kasse-nord", "--stack", "shop"]).await.0,
+        Some(3)
+    );
 }

@@ -32,7 +32,7 @@ pub const PUBLIC_PREFIX: &str = "whpk_";
 
 /// The shortest and longest shared key, in bytes (Standard Webhooks 1.0: "between 24 bytes (192
 /// bits) and 64 bytes (512 bits)").
-const KEY_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
+pub(crate) const KEY_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 
 /// Length of the seed of an ed25519 key, and of the shared keys that are made here, in bytes.
 pub const SEED_BYTES: usize = 32;
@@ -42,6 +42,12 @@ const CIPHERTEXT_BEGINS: [&str; 4] = ["AQICA", "AYAD", "AgV4", "AQIDA"];
 
 /// How much a standard SSM parameter can hold, in bytes.
 pub const VALUE_MAX_BYTES: usize = 4096;
+
+/// The SSM parameter of a subscriber's secrets, below a stack's prefix.
+#[must_use]
+pub fn parameter_name(prefix: &str, subscriber: &str) -> String {
+    format!("/{prefix}/{subscriber}/signing-secret")
+}
 
 /// How a secret signs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,9 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use ring::signature::{ED25519, UnparsedPublicKey};
 use sha2::Sha256;
 
-use crate::secret::{PUBLIC_PREFIX, SEED_BYTES, SHARED_PREFIX, Scheme, SecretError, decode};
+use crate::secret::{
+    KEY_BYTES, PUBLIC_PREFIX, SEED_BYTES, SHARED_PREFIX, Scheme, SecretError, decode,
+};
 use crate::signature::signed_content;
 
 /// How far the sender's clock and ours may be apart, either way: what the official libraries allow.
@@ -146,7 +148,7 @@ impl VerifyingKey {
         let decoded = |encoded| decode(encoded).map_err(|_: SecretError| KeyError::Alphabet);
         if let Some(encoded) = text.strip_prefix(SHARED_PREFIX) {
             let key = decoded(encoded)?;
-            if !(24..=64).contains(&key.len()) {
+            if !KEY_BYTES.contains(&key.len()) {
                 return Err(KeyError::Length(key.len()));
             }
             let hmac = Hmac::new_from_slice(&key).map_err(|_| KeyError::Length(key.len()))?;

@@ -16,7 +16,7 @@ use aws_sdk_ssm::operation::get_parameters::{GetParametersError, GetParametersOu
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use webhooks_core::identity::SubscriberId;
-use webhooks_core::secret::{SecretsError, SigningSecrets};
+use webhooks_core::secret::{self, SecretsError, SigningSecrets};
 use webhooks_shell::aws;
 
 /// How much of the time for which a secret is used without asking SSM again is random, so that
@@ -84,7 +84,7 @@ impl SecretCache {
 
     /// The name of a subscriber's parameter.
     fn parameter_name(&self, subscriber: &SubscriberId) -> String {
-        format!("/{}/{subscriber}/signing-secret", self.prefix)
+        secret::parameter_name(&self.prefix, subscriber.as_str())
     }
 
     /// What is known without asking; `None` if SSM is to be asked. `now` is the wall clock: a

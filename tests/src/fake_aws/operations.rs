@@ -10,7 +10,8 @@ use crate::stage::{
 };
 
 /// The alarms of the template.
-const ALARMS: [&str; 10] = [
+const ALARMS: [&str; 11] = [
+    "BlockedEndpointsAlarm",
     "DeadDeliveriesAlarm",
     "DeadLettersAgeAlarm",
     "DeadLettersAlarm",

@@ -9,8 +9,8 @@ use sha2::Sha256;
 use super::Reason;
 use super::header::{Candidate, bytes_of, hex};
 use crate::secret::{
-    PRIVATE_PREFIX, PUBLIC_PREFIX, SEED_BYTES, SHARED_PREFIX, Scheme, SecretError, SigningSecrets,
-    is_ciphertext,
+    KEY_BYTES, PRIVATE_PREFIX, PUBLIC_PREFIX, SEED_BYTES, SHARED_PREFIX, Scheme, SecretError,
+    SigningSecrets, is_ciphertext,
 };
 use crate::verify::{KeyError, VerifyingKeys};
 
@@ -186,7 +186,7 @@ fn add_ways(part: &str, outer: Option<Reason>, ways: &mut Vec<Way>) {
                 Some(given) => Some(Reason::SecretKind(given, kind)),
                 None => Some(Reason::SecretPrefix),
             };
-            let length = (kind == SHARED_PREFIX && !(24..=64).contains(&bytes.len()))
+            let length = (kind == SHARED_PREFIX && !KEY_BYTES.contains(&bytes.len()))
                 .then_some(Reason::SecretLength(bytes.len()));
             if let Some(key) = key(kind, &bytes) {
                 let flaw = outer.or(alphabet).or(other).or(length);

@@ -10,7 +10,7 @@ use sha2::Sha256;
 
 use super::rewrite::{Escapes, Order, Spacing};
 use super::*;
-use crate::secret::SigningSecrets;
+use crate::secret::{Scheme, SigningSecrets, secret_text};
 use crate::signature::sign;
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -518,6 +518,23 @@ proptest! {
         let signed = Signed { id: &id, timestamp: &timestamp, signature: &signature };
         let diagnosis = diagnose(Request { signed, secret: &secret, body: &body }, now);
         prop_assert!(diagnosis.is_verified(), "{diagnosis:?}");
+    }
+
+    #[test]
+    fn a_valid_signature_is_always_verified_with_the_public_key(
+        seed in any::<[u8; 32]>(),
+        body in prop::collection::vec(any::<u8>(), 0..200),
+    ) {
+        let private = secret_text(Scheme::V1a, &seed);
+        let secrets = SigningSecrets::parse(&private).unwrap();
+        let now = UNIX_EPOCH + Duration::from_secs(AT);
+        let signature = sign(&secrets, ID, AT, &body, now).unwrap();
+        let timestamp = AT.to_string();
+        let signed = Signed { id: ID, timestamp: &timestamp, signature: &signature };
+        for secret in [public_key(&private), private] {
+            let diagnosis = diagnose(Request { signed, secret: &secret, body: &body }, now);
+            prop_assert!(diagnosis.is_verified(), "{diagnosis:?}");
+        }
     }
 
     #[test]

@@ -122,6 +122,16 @@ async fn every_example_takes_what_we_sign_and_nothing_else() {
                 signed(&format!("{old} {SEED}"), "msg_6", 0),
                 202,
             ),
+            (
+                "two keys, ours the first",
+                signed(&format!("{SEED} {OTHER_SEED}"), "msg_10", 0),
+                202,
+            ),
+            (
+                "two keys, ours the second",
+                signed(&format!("{OTHER_SEED} {SEED}"), "msg_11", 0),
+                202,
+            ),
             ("four minutes old", signed(&secret, "msg_7", -240), 202),
             ("four minutes ahead", signed(SEED, "msg_8", 240), 202),
             ("another secret", signed(&other, "msg_9", 0), 401),

@@ -7,7 +7,8 @@ use crate::doctor::check::{Check, counted};
 use crate::doctor::findings::{Alarm, Findings, Topic};
 
 /// The alarms of the template, by their names in it.
-pub(super) const ALARMS: [&str; 10] = [
+pub(super) const ALARMS: [&str; 11] = [
+    "BlockedEndpointsAlarm",
     "DeadDeliveriesAlarm",
     "DeadLettersAgeAlarm",
     "DeadLettersAlarm",

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use webhooks_core::header::is_reserved;
 use webhooks_core::identity::SubscriberId;
+use webhooks_core::secret::parameter_name;
 use webhooks_core::subscription::Subscription;
 
 use crate::doctor::check::{Check, Level, counted};
@@ -151,7 +152,7 @@ fn of_secret(
     prefix: &str,
     now: SystemTime,
 ) -> Option<Check> {
-    let name = format!("/{prefix}/{subscriber}/signing-secret");
+    let name = parameter_name(prefix, subscriber.as_str());
     let rotate = format!("`webhooks secret rotate {subscriber}`, and hand the new one out");
     let problem = |found: String, mend: String| Some(Check::problem(SECRETS, found, mend));
     let value = match secret {
