@@ -32,7 +32,7 @@ mod summary;
 
 pub use header::HeaderText;
 use plan::{Plan, Wish, planned};
-pub use summary::{Row, SecretState, Subscribed};
+pub use summary::{Done, Row, SecretState, Subscribed};
 
 /// Arguments of `subscribe`.
 #[derive(Debug, Clone, Args)]
@@ -140,6 +140,23 @@ pub async fn run(arguments: &Arguments, context: &Context) -> Result<Subscribed,
                 error = Some(failed);
             }
         }
+    }
+    let is_written = subscribed
+        .rows
+        .iter()
+        .any(|row| row.done != Done::Unchanged);
+    if is_written
+        && matches!(subscribed.secret, SecretState::There { .. })
+        && let Ok(None) = parameters.read(subscriber).await
+    {
+        // `unsubscribe --delete-secret` found no row a moment ago.
+        subscribed.secret = SecretState::Unusable {
+            problem: format!(
+                "parameter {} was deleted by somebody else at this moment",
+                parameters.name(subscriber)
+            ),
+            mend: format!("Make another one by `webhooks secret new {subscriber}`"),
+        };
     }
     match error {
         // Nothing was changed, so there is nothing to tell but this.
@@ -289,7 +306,12 @@ fn existing(
         Ok(_) => format!("all secrets in parameter {name} have ended"),
         Err(error) => format!("parameter {name}: {error}"),
     };
-    SecretState::Unusable { problem }
+    SecretState::Unusable {
+        problem,
+        mend: format!(
+            "Mend it, or replace it by `webhooks secret rotate {subscriber} --overlap 0`"
+        ),
+    }
 }
 
 /// A secret that is there keeps its scheme, which is not what was asked for.

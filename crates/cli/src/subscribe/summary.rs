@@ -37,10 +37,12 @@ pub enum SecretState {
         /// What is known of it, and of those beside it.
         secrets: Vec<Facts>,
     },
-    /// Made earlier, and not fit to sign with.
+    /// Made earlier, and not fit to sign with, or gone meanwhile.
     Unusable {
         /// Why not.
         problem: String,
+        /// What to do about it.
+        mend: String,
     },
 }
 
@@ -153,12 +155,8 @@ impl Subscribed {
                     ),
                 }
             }
-            SecretState::Unusable { problem } => {
-                return write!(
-                    f,
-                    "\nNothing can be signed: {problem}. Mend it, or replace it by `webhooks secret \
-                     rotate {id} --overlap 0`."
-                );
+            SecretState::Unusable { problem, mend } => {
+                return write!(f, "\nNothing can be signed: {problem}. {mend}.");
             }
         };
         write!(

@@ -401,6 +401,25 @@ async fn a_secret_that_somebody_makes_at_the_same_moment_is_left_alone() {
 }
 
 #[tokio::test]
+async fn a_secret_that_somebody_deletes_at_the_same_moment_is_told() {
+    let stage = stage().await;
+    stage.set_secret("kasse-nord", &secret_for("kasse-nord"));
+    let nothing = json!({"Parameters": [], "InvalidParameters": [PARAMETER]});
+    let replies = [Reply::Usual, Reply::Output(nothing)];
+    stage.aws.next("GetParameters", replies);
+    let ran = run(&stage, &ONE).await;
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert_eq!(
+        ran.stdout,
+        "kasse-nord  OrderPaid: subscribed
+
+Nothing can be signed: parameter /webhooks/kasse-nord/signing-secret was deleted by somebody else at \
+         this moment. Make another one by `webhooks secret new kasse-nord`.
+"
+    );
+}
+
+#[tokio::test]
 async fn a_new_secret_is_told_even_if_the_rows_can_not_be_written() {
     let stage = stage().await;
     let denied = Reply::error(400, "AccessDeniedException");
