@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::json;
+use webhooks_core::identity::SubscriberId;
 use webhooks_core::subscription::{RowError, Subscription};
 use webhooks_shell::aws as shell;
 use webhooks_shell::records::{self, Item, text};
 
 use crate::moment::Time;
+use crate::output::safe_json;
 
 /// One row, as it was read.
 #[derive(Clone, PartialEq)]
@@ -23,9 +26,9 @@ pub struct Entry {
     pub headers: BTreeMap<String, String>,
     /// What people say of it.
     pub description: Option<String>,
-    /// Why it was switched off.
+    /// Why it was disabled.
     pub disabled_reason: Option<String>,
-    /// When it was switched off.
+    /// When it was disabled.
     pub disabled_at: Option<Time>,
     /// The row as `dispatch` and `deliver` read it, or why they can not.
     pub subscription: Result<Subscription, RowError>,
@@ -80,6 +83,44 @@ impl Entry {
     #[must_use]
     pub fn problem(&self) -> Option<String> {
         self.subscription.as_ref().err().map(ToString::to_string)
+    }
+
+    /// What mends a broken row of this table: the command of ours that does, or, for a row that none
+    /// of ours can name, the one that deletes it.
+    #[must_use]
+    pub fn mend(&self, table: &str) -> Option<String> {
+        let error = self.subscription.as_ref().err()?;
+        if SubscriberId::parse(&self.subscriber_id).is_err() {
+            return Some(format!(
+                "no verb can name it; delete it by `aws dynamodb delete-item --table-name {table} --key \
+                 {}`",
+                self.shell_key()
+            ));
+        }
+        let (id, event_type) = (&self.subscriber_id, &self.event_type);
+        Some(match error {
+            RowError::Headers(_) => format!(
+                "`webhooks subscribe {id} --event {event_type} --url URL` with --no-headers, or with \
+                 all headers that it is to have by --header-file"
+            ),
+            RowError::Missing(_)
+            | RowError::WrongType(..)
+            | RowError::SubscriberId(_)
+            | RowError::EmptyUrl
+            | RowError::UrlTooLong => {
+                format!("`webhooks subscribe {id} --event {event_type} --url URL`")
+            }
+        })
+    }
+
+    /// The key as an argument of the AWS CLI. A shell takes nothing of it for a command, whatever
+    /// somebody has written there.
+    fn shell_key(&self) -> String {
+        let key = json!({
+            "eventType": {"S": self.event_type},
+            "subscriberId": {"S": self.subscriber_id},
+        });
+        format!("'{}'", safe_json(&key.to_string()).replace('\'', r"'\''"))
     }
 
     /// The url as it can be shown to anybody.
@@ -167,6 +208,34 @@ mod tests {
             "`subscriberId`: a subscriberId is 1 to 64 characters of A-Z, a-z, 0-9, `_` and `-`"
         );
         assert_eq!(Entry::read(item(&[("eventType", s("OrderPaid"))])), None);
+    }
+
+    #[test]
+    fn what_mends_a_row_is_a_command_of_ours_or_deletes_it() {
+        let entry = |id: &str, attribute: (&str, AttributeValue)| {
+            let key = [
+                ("eventType", s("OrderPaid")),
+                ("subscriberId", s(id)),
+                ("url", s("https://a.example/")),
+                ("enabled", AttributeValue::Bool(true)),
+            ];
+            Entry::read(item(&[&key[..], &[attribute]].concat())).unwrap()
+        };
+        let mend = |id, attribute| entry(id, attribute).mend("subs").unwrap();
+        assert_eq!(
+            mend("a", ("headers", s("x: y"))),
+            "`webhooks subscribe a --event OrderPaid --url URL` with --no-headers, or with all \
+             headers that it is to have by --header-file"
+        );
+        assert_eq!(
+            mend("a", ("enabled", s("true"))),
+            "`webhooks subscribe a --event OrderPaid --url URL`"
+        );
+        assert_eq!(
+            mend("it's\n\u{202e}mine", ("headers", s("x: y"))),
+            r#"no verb can name it; delete it by `aws dynamodb delete-item --table-name subs --key '{"eventType":{"S":"OrderPaid"},"subscriberId":{"S":"it'\''s\n\u202emine"}}'`"#
+        );
+        assert_eq!(entry("a", ("description", s("x"))).mend("subs"), None);
     }
 
     #[test]

@@ -77,14 +77,11 @@ fn of_row(findings: &Findings, row: &Entry) -> Vec<Check> {
     let subscription = match &row.subscription {
         Ok(subscription) => subscription,
         Err(error) => {
+            let mend = row.mend(&findings.stack.subscriptions_table);
             return vec![Check::problem(
                 ROWS,
                 format!("{which}: the row is broken, nothing is sent: {error}"),
-                format!(
-                    "mend the item in the table {}, or write it anew: `webhooks subscribe \
-                     {subscriber} --event {event_type} --url URL`",
-                    findings.stack.subscriptions_table
-                ),
+                mend.unwrap_or_default(),
             )];
         }
     };

@@ -12,8 +12,28 @@ fn a_row_by_which_nothing_is_sent_is_a_problem() {
         problem(
             "subscriptions: kasse, OrderPaid: the row is broken, nothing is sent: `enabled` is not \
              a boolean (BOOL)",
-            "mend the item in the table subs, or write it anew: `webhooks subscribe kasse --event \
-             OrderPaid --url URL`"
+            "`webhooks subscribe kasse --event OrderPaid --url URL`"
+        )
+    );
+    assert_eq!(
+        with_row(|row| {
+            row.insert("headers".into(), s("x-api-key: hidden"));
+        }),
+        problem(
+            "subscriptions: kasse, OrderPaid: the row is broken, nothing is sent: `headers`: not a \
+             map (M)",
+            "`webhooks subscribe kasse --event OrderPaid --url URL` with --no-headers, or with all \
+             headers that it is to have by --header-file"
+        )
+    );
+    assert_eq!(
+        with_row(|row| {
+            row.insert("subscriberId".into(), s("by hand"));
+        }),
+        problem(
+            "subscriptions: by hand, OrderPaid: the row is broken, nothing is sent: `subscriberId`: \
+             a subscriberId is 1 to 64 characters of A-Z, a-z, 0-9, `_` and `-`",
+            r#"no verb can name it; delete it by `aws dynamodb delete-item --table-name subs --key '{"eventType":{"S":"OrderPaid"},"subscriberId":{"S":"by hand"}}'`"#
         )
     );
     let change = "`webhooks subscribe kasse --event OrderPaid --url URL` changes it";
