@@ -74,7 +74,7 @@ pub fn safe(text: &str) -> String {
 
 /// JSON with the same meaning and nothing that a terminal would obey. Outside its texts it has none
 /// of these characters, and within them each can be written as an escape.
-fn safe_json(json: &str) -> String {
+pub(crate) fn safe_json(json: &str) -> String {
     let in_json = |c: char| {
         let units = c.encode_utf16(&mut [0; 2]).to_vec().into_iter();
         units.map(|unit| format!("\\u{unit:04x}")).collect()

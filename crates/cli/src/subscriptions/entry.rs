@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::json;
+use webhooks_core::identity::SubscriberId;
 use webhooks_core::subscription::{RowError, Subscription};
 use webhooks_shell::aws as shell;
 use webhooks_shell::records::{self, Item, text};
 
 use crate::moment::Time;
+use crate::output::safe_json;
 
 /// One row, as it was read.
 #[derive(Clone, PartialEq)]
@@ -76,10 +79,65 @@ impl Entry {
         matches!(&self.subscription, Ok(subscription) if subscription.enabled)
     }
 
+    /// Whether dispatch makes webhooks by it. Dispatch does not read the headers: if those are
+    /// broken, the webhooks are made, and fail at deliver until the row is mended.
+    #[must_use]
+    pub fn makes_webhooks(&self) -> bool {
+        match &self.subscription {
+            Ok(subscription) => subscription.enabled,
+            Err(RowError::Headers(_)) => self.enabled == Some(true),
+            Err(
+                RowError::Missing(_)
+                | RowError::WrongType(..)
+                | RowError::SubscriberId(_)
+                | RowError::EmptyUrl
+                | RowError::UrlTooLong,
+            ) => false,
+        }
+    }
+
     /// What is wrong with the row, in words.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
         self.subscription.as_ref().err().map(ToString::to_string)
+    }
+
+    /// What mends a broken row of this table: the command of ours that does, or, for a row that none
+    /// of ours can name, the one that deletes it.
+    #[must_use]
+    pub fn mend(&self, table: &str) -> Option<String> {
+        let error = self.subscription.as_ref().err()?;
+        if SubscriberId::parse(&self.subscriber_id).is_err() {
+            return Some(format!(
+                "no verb can name it; delete it by `aws dynamodb delete-item --table-name {table} --key \
+                 {}`",
+                self.shell_key()
+            ));
+        }
+        let (id, event_type) = (&self.subscriber_id, &self.event_type);
+        Some(match error {
+            RowError::Headers(_) => format!(
+                "`webhooks subscribe {id} --event {event_type} --url URL` with --no-headers, or with \
+                 all headers that it is to have by --header"
+            ),
+            RowError::Missing(_)
+            | RowError::WrongType(..)
+            | RowError::SubscriberId(_)
+            | RowError::EmptyUrl
+            | RowError::UrlTooLong => {
+                format!("`webhooks subscribe {id} --event {event_type} --url URL`")
+            }
+        })
+    }
+
+    /// The key as an argument of the AWS CLI. A shell takes nothing of it for a command, whatever
+    /// somebody has written there.
+    fn shell_key(&self) -> String {
+        let key = json!({
+            "eventType": {"S": self.event_type},
+            "subscriberId": {"S": self.subscriber_id},
+        });
+        format!("'{}'", safe_json(&key.to_string()).replace('\'', r"'\''"))
     }
 
     /// The url as it can be shown to anybody.
@@ -130,6 +188,27 @@ mod tests {
     }
 
     #[test]
+    fn dispatch_makes_webhooks_by_a_row_of_which_only_the_headers_are_broken() {
+        let on = || ("enabled", AttributeValue::Bool(true));
+        let off = || ("enabled", AttributeValue::Bool(false));
+        let url = || ("url", s("https://a.example/"));
+        let broken = || ("headers", s("x: y"));
+        for (attributes, makes) in [
+            (vec![url(), on()], true),
+            (vec![url(), on(), broken()], true),
+            (vec![url(), off()], false),
+            (vec![url(), off(), broken()], false),
+            (vec![url(), broken()], false),
+            (vec![on(), broken()], false),
+            (vec![("url", s("")), on()], false),
+        ] {
+            let key = [("eventType", s("OrderPaid")), ("subscriberId", s("a"))];
+            let entry = Entry::read(item(&[&key[..], &attributes].concat())).unwrap();
+            assert_eq!(entry.makes_webhooks(), makes, "{attributes:?}");
+        }
+    }
+
+    #[test]
     fn a_url_is_shown_without_what_may_be_secret() {
         for (url, shown) in [
             ("https://a.example/hook?token=1#x", "https://a.example/hook"),
@@ -167,6 +246,34 @@ mod tests {
             "`subscriberId`: a subscriberId is 1 to 64 characters of A-Z, a-z, 0-9, `_` and `-`"
         );
         assert_eq!(Entry::read(item(&[("eventType", s("OrderPaid"))])), None);
+    }
+
+    #[test]
+    fn what_mends_a_row_is_a_command_of_ours_or_deletes_it() {
+        let entry = |id: &str, attribute: (&str, AttributeValue)| {
+            let key = [
+                ("eventType", s("OrderPaid")),
+                ("subscriberId", s(id)),
+                ("url", s("https://a.example/")),
+                ("enabled", AttributeValue::Bool(true)),
+            ];
+            Entry::read(item(&[&key[..], &[attribute]].concat())).unwrap()
+        };
+        let mend = |id, attribute| entry(id, attribute).mend("subs").unwrap();
+        assert_eq!(
+            mend("a", ("headers", s("x: y"))),
+            "`webhooks subscribe a --event OrderPaid --url URL` with --no-headers, or with all \
+             headers that it is to have by --header"
+        );
+        assert_eq!(
+            mend("a", ("enabled", s("true"))),
+            "`webhooks subscribe a --event OrderPaid --url URL`"
+        );
+        assert_eq!(
+            mend("it's\n\u{202e}mine", ("headers", s("x: y"))),
+            r#"no verb can name it; delete it by `aws dynamodb delete-item --table-name subs --key '{"eventType":{"S":"OrderPaid"},"subscriberId":{"S":"it'\''s\n\u202emine"}}'`"#
+        );
+        assert_eq!(entry("a", ("description", s("x"))).mend("subs"), None);
     }
 
     #[test]
