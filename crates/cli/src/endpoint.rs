@@ -61,6 +61,9 @@ pub async fn judge_name(rules: EndpointRules, name: &str) -> Result<(), UrlError
 
 #[cfg(test)]
 mod tests {
+    use e2e::dns::Dns;
+    use e2e::network::within;
+
     use super::*;
 
     const RULES: EndpointRules = EndpointRules {
@@ -104,19 +107,20 @@ mod tests {
         );
     }
 
-    #[tokio::test]
-    async fn a_name_with_an_address_that_is_not_public_is_refused() {
-        let private = RULES.judge_address([127, 0, 0, 1].into()).unwrap_err();
-        let error = UrlError::Name("a.example".into(), private.into()).to_string();
-        assert_eq!(
-            error,
-            "`a.example`: 127.0.0.1 is not a public address: it is this machine"
-        );
-        // Every hosts file has it, but not every resolver as the whole name that it is by the rules
-        // of production.
-        let open = EndpointRules {
-            allow_private: true,
-        };
-        assert!(judge_name(open, "localhost").await.is_ok());
+    #[test]
+    fn a_name_with_an_address_that_is_not_public_is_refused() {
+        within(|| async {
+            let dns = Dns::start().await;
+            dns.name("partner.example", &["10.0.0.5"]);
+            let error = judge_name(RULES, "partner.example").await.unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                "`partner.example`: 10.0.0.5 is not a public address: it is a private network"
+            );
+            let open = EndpointRules {
+                allow_private: true,
+            };
+            assert!(judge_name(open, "partner.example").await.is_ok());
+        });
     }
 }

@@ -60,6 +60,8 @@ pub struct Parameter {
     pub value: Value,
     /// Counts its changes, from 1.
     pub version: i64,
+    /// Whether it is a SecureString: encrypted, and shown to nobody who may not use its key.
+    pub is_secure: bool,
 }
 
 /// What became of the wish to make a parameter.
@@ -148,6 +150,7 @@ impl Parameters {
             Some(Parameter {
                 value: Value::new(found.value()?.to_owned()),
                 version: found.version(),
+                is_secure: found.r#type() == Some(&ParameterType::SecureString),
             })
         };
         Ok(subscribers
@@ -218,10 +221,11 @@ mod tests {
         let parameter = Parameter {
             value: Value::new("whsec_hidden".into()),
             version: 3,
+            is_secure: true,
         };
         assert_eq!(
             format!("{parameter:?}"),
-            "Parameter { value: Value(redacted), version: 3 }"
+            "Parameter { value: Value(redacted), version: 3, is_secure: true }"
         );
     }
 }

@@ -2,6 +2,7 @@
 //! deliver, and what came back. It changes nothing, whatever the answer is.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
@@ -44,6 +45,10 @@ pub struct Arguments {
     /// Only to where events of this type go
     #[arg(long, value_name = "TYPE")]
     pub event: Option<String>,
+
+    /// PEM file with certificate authorities that are trusted too, as by deliver's EXTRA_CA_FILE
+    #[arg(long, value_name = "FILE")]
+    pub ca_file: Option<PathBuf>,
 }
 
 /// Sends a ping to each url of a subscriber.
@@ -52,6 +57,7 @@ pub struct Arguments {
 /// If the subscriber has no subscription or no secret, or can not be found out about.
 pub async fn run(arguments: &Arguments, context: &Context) -> Result<Pings, Error> {
     let subscriber = &arguments.subscriber;
+    let trust = trust(arguments.ca_file.as_deref())?;
     let aws = aws::config(&context.global).await?;
     let stack = Stack::read(context, &aws).await?;
     let mut rows = Subscriptions::new(&aws, &stack)
@@ -83,7 +89,7 @@ pub async fn run(arguments: &Arguments, context: &Context) -> Result<Pings, Erro
         .map_err(|error| Error::Failed(format!("{name} can not be signed with: {error}")))?;
     let policy = stack.policy()?;
     let rules = stack.endpoint_rules();
-    let poster = Poster::new(rules, &Trust::default())
+    let poster = Poster::new(rules, &trust)
         .map_err(|error| Error::Failed(format!("TLS can not be set up: {error}")))?;
     let sender = Sender {
         subscriber,
@@ -97,9 +103,18 @@ pub async fn run(arguments: &Arguments, context: &Context) -> Result<Pings, Erro
         answers.push(sender.send(destination).await?);
     }
     Ok(Pings {
-        subscriber: subscriber.to_string(),
+        subscriber_id: subscriber.to_string(),
         answers,
     })
+}
+
+/// Who vouches for the partners' certificates.
+fn trust(file: Option<&Path>) -> Result<Trust, Error> {
+    let Some(path) = file else {
+        return Ok(Trust::default());
+    };
+    Trust::from_pem_file(path)
+        .map_err(|error| Error::Usage(format!("--ca-file {}: {error}", path.display())))
 }
 
 /// A url with the headers that go there, and the rows that have it.
@@ -108,7 +123,10 @@ struct Destination {
     sent_to: Result<(String, CustomHeaders), RowError>,
     shown_url: String,
     event_types: Vec<String>,
-    switched_off: Vec<String>,
+    /// Those of them that are disabled.
+    disabled: Vec<String>,
+    /// Whether dispatch makes webhooks by the first row.
+    makes_webhooks: bool,
 }
 
 /// Each url once, in the order of the rows. A row that is broken stands for itself.
@@ -119,24 +137,22 @@ fn destinations(rows: &[Entry]) -> Vec<Destination> {
             Ok(subscription) => Ok((subscription.url.clone(), subscription.headers.clone())),
             Err(error) => Err(error.clone()),
         };
-        let off = match &row.subscription {
-            Ok(subscription) => !subscription.enabled,
-            Err(_) => row.enabled == Some(false),
-        };
+        let is_disabled = row.enabled == Some(false);
         let known = destinations
             .iter_mut()
             .find(|known| sent_to.is_ok() && known.sent_to == sent_to);
-        let switched_off = off.then(|| row.event_type.clone());
+        let disabled = is_disabled.then(|| row.event_type.clone());
         match known {
             Some(known) => {
                 known.event_types.push(row.event_type.clone());
-                known.switched_off.extend(switched_off);
+                known.disabled.extend(disabled);
             }
             None => destinations.push(Destination {
                 shown_url: row.url.as_deref().map(shown_url).unwrap_or_default(),
                 sent_to,
+                makes_webhooks: row.makes_webhooks(),
                 event_types: vec![row.event_type.clone()],
-                switched_off: switched_off.into_iter().collect(),
+                disabled: disabled.into_iter().collect(),
             }),
         }
     }
@@ -157,19 +173,20 @@ impl Sender<'_> {
             url: destination.shown_url,
             webhook_id: None,
             event_types: destination.event_types,
-            switched_off: destination.switched_off,
+            disabled: destination.disabled,
             outcome: "unsent",
             status: None,
             ms: None,
             meaning: String::new(),
             error: None,
             answer: None,
+            answer_read: false,
         };
         let (url, custom) = match destination.sent_to {
             Ok(sent_to) => sent_to,
             Err(error) => {
                 answer.error = Some(format!("the row is broken: {error}"));
-                answer.meaning = "no webhook is made of events of this type".to_owned();
+                answer.meaning = report::meaning_of_broken(destination.makes_webhooks).to_owned();
                 return Ok(answer);
             }
         };
@@ -211,7 +228,8 @@ impl Sender<'_> {
         answer.ms = u64::try_from(posted.elapsed.as_millis()).ok();
         answer.meaning = report::meaning(&posted.outcome, self.policy);
         answer.error = posted.error;
-        answer.answer = first_line(&posted.answer);
+        answer.answer_read = posted.answer.is_some();
+        answer.answer = posted.answer.as_deref().and_then(first_line);
         Ok(answer)
     }
 }

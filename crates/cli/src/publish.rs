@@ -1,5 +1,6 @@
 //! `webhooks publish`: puts events onto the stack's bus, and says which webhooks become of them.
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
 
 use aws_config::SdkConfig;
@@ -14,7 +15,7 @@ use crate::error::Error;
 use crate::output::Report;
 use crate::stack::Stack;
 use crate::subscriptions::{self, Subscriptions};
-use crate::{Context, aws, input};
+use crate::{Context, aws, input, output};
 
 pub mod entry;
 
@@ -46,7 +47,8 @@ pub struct Event {
     pub event_id: String,
     /// Its type.
     pub event_type: String,
-    /// The webhooks that become of it, one for each enabled subscription.
+    /// The webhooks that become of it, one for each enabled subscription; one whose row has broken
+    /// headers fails until it is mended.
     pub webhook_ids: Vec<String>,
 }
 
@@ -67,7 +69,12 @@ pub async fn run(arguments: &Arguments, context: &Context) -> Result<Published, 
     let entries = entry::read(&text, target)?;
     // Before anything is sent: whoever may not read the table publishes nothing by surprise.
     let subscriptions = Subscriptions::new(&aws, &stack).all().await?;
+    let types: BTreeSet<&str> = entries
+        .iter()
+        .map(|entry| entry.event_type.as_str())
+        .collect();
     let ids = put(&aws, bus, &entries).await?;
+    output::notes(&broken(&subscriptions, &types));
     Ok(Published {
         bus: bus.to_owned(),
         events: entries
@@ -75,7 +82,7 @@ pub async fn run(arguments: &Arguments, context: &Context) -> Result<Published, 
             .zip(ids)
             .map(|(entry, event_id)| Event {
                 webhook_ids: subscribers(&subscriptions, &entry.event_type)
-                    .map(|subscriber| webhook_id(&event_id, subscriber))
+                    .map(|subscriber| webhook_id(&event_id, &subscriber))
                     .collect(),
                 event_type: entry.event_type.clone(),
                 event_id,
@@ -84,17 +91,31 @@ pub async fn run(arguments: &Arguments, context: &Context) -> Result<Published, 
     })
 }
 
-/// Who gets a webhook of such an event.
-fn subscribers<'a>(
-    subscriptions: &'a [subscriptions::Entry],
-    event_type: &'a str,
-) -> impl Iterator<Item = &'a SubscriberId> {
+/// Of whom dispatch makes a webhook of such an event.
+fn subscribers(
+    subscriptions: &[subscriptions::Entry],
+    event_type: &str,
+) -> impl Iterator<Item = SubscriberId> {
     subscriptions
         .iter()
-        .filter(move |row| row.event_type == event_type)
-        .filter_map(|row| row.subscription.as_ref().ok())
-        .filter(|subscription| subscription.enabled)
-        .map(|subscription| &subscription.subscriber_id)
+        .filter(move |row| row.event_type == event_type && row.makes_webhooks())
+        .filter_map(|row| SubscriberId::parse(&row.subscriber_id).ok())
+}
+
+/// The rows by which webhooks of these types are made that fail.
+fn broken(subscriptions: &[subscriptions::Entry], event_types: &BTreeSet<&str>) -> Vec<String> {
+    subscriptions
+        .iter()
+        .filter(|row| event_types.contains(row.event_type.as_str()) && row.makes_webhooks())
+        .filter_map(|row| {
+            Some(format!(
+                "the webhook to {} fails until the row of {} is mended: {}",
+                row.subscriber_id,
+                row.event_type,
+                row.problem()?
+            ))
+        })
+        .collect()
 }
 
 /// Puts the entries onto the bus, and gives their event ids.

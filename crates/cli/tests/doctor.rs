@@ -81,7 +81,11 @@ async fn each_of_five_things_that_are_broken_is_named_with_its_mending() {
         let Reply::Output(mut output) = operations::alarms(input) else {
             unreachable!("it is always answered");
         };
-        output["MetricAlarms"][0]["ActionsEnabled"] = false.into();
+        let mut alarms = output["MetricAlarms"].as_array_mut().unwrap().iter_mut();
+        let dead = alarms
+            .find(|alarm| alarm["AlarmName"] == "sqs-webhooks-DeadDeliveriesAlarm-1")
+            .unwrap();
+        dead["ActionsEnabled"] = false.into();
         Reply::Output(output)
     });
     assert_eq!(
@@ -93,7 +97,7 @@ async fn each_of_five_things_that_are_broken_is_named_with_its_mending() {
              sent: 10.0.0.1 is not a public address: it is a private network",
             "problem secrets: kasse-sued: there is no parameter \
              /webhooks/kasse-sued/signing-secret, nothing is sent",
-            "problem alarms: DeadDeliveriesAlarm tells nobody: its actions are switched off",
+            "problem alarms: DeadDeliveriesAlarm tells nobody: its actions are disabled",
         ]
     );
     let ran = stage.run(WEBHOOKS, &["doctor"]).await;
@@ -187,6 +191,36 @@ async fn what_may_not_be_read_is_not_checked_and_not_the_end() {
 }
 
 #[tokio::test]
+async fn a_doctor_that_may_look_at_nothing_does_not_say_that_all_is_well() {
+    let stage = stage().await;
+    for operation in [
+        "ListStackResources",
+        "GetTopicAttributes",
+        "GetFunctionConfiguration",
+        "ListEventSourceMappings",
+        "DescribeRule",
+        "DescribeTimeToLive",
+        "GetQueueAttributes",
+        "Scan",
+    ] {
+        let denied = Reply::error(400, "AccessDeniedException");
+        stage.aws.always(operation, denied);
+    }
+    let ran = stage.run(WEBHOOKS, &["doctor"]).await;
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(
+        ran.stdout.ends_with(
+            "sqs-webhooks: no problem, no warning\n12 checks could not be made: event rule, \
+             records, dispatch, deliver, jobs to deliver, jobs queue, dead letters, dispatch \
+             failures, subscriptions, secrets, alarms, alarm topic\n"
+        ),
+        "{ran:?}"
+    );
+    let json = stage.run(WEBHOOKS, &["doctor", "--json"]).await.json();
+    assert_eq!(json["notChecked"], 12);
+}
+
+#[tokio::test]
 async fn what_a_local_aws_does_not_know_is_not_checked() {
     let stage = stage().await;
     let unknown = Reply::error(400, "InvalidAction");
@@ -200,6 +234,26 @@ async fn what_a_local_aws_does_not_know_is_not_checked() {
             "notChecked alarm topic: sns:GetTopicAttributes failed: InvalidAction: InvalidAction, \
              says the test",
         ]
+    );
+}
+
+#[tokio::test]
+async fn a_secret_that_is_no_secure_string_is_warned_of() {
+    let stage = stage().await;
+    let name = "/webhooks/kasse-nord/signing-secret";
+    let answer = json!({"InvalidParameters": [], "Parameters": [{
+        "Name": name,
+        "Type": "String",
+        "Value": secret_for("kasse-nord"),
+        "Version": 1,
+    }]});
+    stage.aws.always("GetParameters", Reply::Output(answer));
+    assert_eq!(
+        wrong(&stage, 0).await,
+        [format!(
+            "warning secrets: kasse-nord: {name} is not a SecureString: it is not encrypted, and \
+             shown to whoever may read parameters"
+        )]
     );
 }
 

@@ -2,9 +2,11 @@
 
 use e2e::command::Ran;
 use e2e::fake_aws::Reply;
+use e2e::network::{self, within};
 use e2e::receiver::{Answer, Receiver};
 use e2e::signature::{assert_signed, secret_for};
 use e2e::stage::Stage;
+use e2e::tls::{Authority, Partner, Validity};
 use serde_json::{Value, json};
 
 const WEBHOOKS: &str = env!("CARGO_BIN_EXE_webhooks");
@@ -100,6 +102,7 @@ async fn each_url_is_pinged_once_and_a_410_switches_nothing_off() {
     let ran = stage.run(WEBHOOKS, &["ping", "kasse-nord", "--json"]).await;
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let json = ran.json();
+    assert_eq!(json["subscriberId"], "kasse-nord");
     let answers = json["answers"].as_array().unwrap();
     let pick = |name: &str| {
         answers
@@ -117,7 +120,7 @@ async fn each_url_is_pinged_once_and_a_410_switches_nothing_off() {
             json!(["OrderRefunded"])
         ]
     );
-    assert_eq!(pick("switchedOff"), [json!(["OrderShipped"]), json!([])]);
+    assert_eq!(pick("disabled"), [json!(["OrderShipped"]), json!([])]);
     assert_eq!(receiver.requests().len(), 2);
     assert!(stage.is_enabled("kasse-nord"));
     assert_eq!(stage.aws.calls("UpdateItem"), [] as [Value; 0]);
@@ -126,6 +129,100 @@ async fn each_url_is_pinged_once_and_a_410_switches_nothing_off() {
         .await;
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert_eq!(receiver.requests().len(), 3);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_long_or_does_not_end_is_not_taken_for_an_empty_one() {
+    let head = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
+    for (answer, read, said) in [
+        (Answer::status(200), true, "it said nothing"),
+        (
+            Answer::with(200, &[], "x".repeat(16_385).as_bytes()),
+            false,
+            "its answer was not read",
+        ),
+        (
+            Answer::raw(format!("{head}he")).then_hang(),
+            false,
+            "its answer was not read",
+        ),
+    ] {
+        let receiver = Receiver::always(answer).await;
+        let stage = stage().await;
+        with_secret(&stage, "kasse-nord");
+        let url = receiver.url("/");
+        stage.aws.put_subscription("OrderPaid", "kasse-nord", &url);
+        let ran = stage.run(WEBHOOKS, &["ping", "kasse-nord"]).await;
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert_eq!(
+            untimed(&ran),
+            format!(
+                "{url}  (OrderPaid)\n  200 after N ms: a webhook would be delivered\n  {said}\n"
+            )
+        );
+        let ran = stage.run(WEBHOOKS, &["ping", "kasse-nord", "--json"]).await;
+        let answer = &ran.json()["answers"][0];
+        assert_eq!(
+            (&answer["answer"], &answer["answerRead"]),
+            (&Value::Null, &json!(read))
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_row_whose_headers_are_broken_makes_webhooks_that_fail() {
+    let stage = stage().await;
+    with_secret(&stage, "kasse-nord");
+    stage.aws.put_row(json!({
+        "eventType": {"S": "OrderPaid"},
+        "subscriberId": {"S": "kasse-nord"},
+        "url": {"S": "https://n.example/"},
+        "enabled": {"BOOL": true},
+        "headers": {"S": "X-Api-Key: k"},
+    }));
+    let ran = stage.run(WEBHOOKS, &["ping", "kasse-nord"]).await;
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert_eq!(
+        ran.stdout,
+        "https://n.example/  (OrderPaid)\n  no answer: the row is broken: `headers`: not a map \
+         (M)\n  webhooks are made of events of this type, and fail until the row is mended\n  \
+         nothing came back\n"
+    );
+}
+
+#[test]
+fn an_authority_of_ones_own_is_named_by_its_file() {
+    within(|| async {
+        let authority = Authority::new("Own Root");
+        let file = network::file("own.pem", &authority.pem());
+        let identity = authority.issue(&["127.0.0.1"], Validity::Now);
+        let partner = Partner::good("127.0.0.1", &identity).await;
+        let stage = stage().await;
+        with_secret(&stage, "kasse-nord");
+        let url = "https://127.0.0.1/";
+        stage.aws.put_subscription("OrderPaid", "kasse-nord", url);
+        let ping = ["ping", "kasse-nord", "--json"];
+        let ran = stage.run(WEBHOOKS, &ping).await;
+        assert_eq!(ran.json()["answers"][0]["outcome"], "retry", "{ran:?}");
+        assert_eq!(partner.requests(), 0);
+        let file = file.to_str().unwrap();
+        let ping = [&ping[..], &["--ca-file", file]].concat();
+        let ran = stage.run(WEBHOOKS, &ping).await;
+        assert_eq!(ran.json()["answers"][0]["status"], 204, "{ran:?}");
+        assert_eq!(partner.requests(), 1);
+        let empty = network::file("empty.pem", "");
+        let empty = empty.to_str().unwrap();
+        let ran = stage
+            .run(WEBHOOKS, &["ping", "kasse-nord", "--ca-file", empty])
+            .await;
+        assert_eq!(
+            (ran.code, ran.stderr),
+            (
+                Some(2),
+                format!("webhooks: --ca-file {empty}: there is no certificate in it\n")
+            )
+        );
+    });
 }
 
 #[tokio::test]

@@ -75,6 +75,37 @@ async fn an_event_is_published_and_its_webhooks_are_told() {
 }
 
 #[tokio::test]
+async fn a_webhook_that_fails_by_broken_headers_is_told_all_the_same() {
+    let stage = stage().await;
+    let row = |subscriber: &str, url: &str, enabled: bool| {
+        json!({
+            "eventType": {"S": "OrderPaid"},
+            "subscriberId": {"S": subscriber},
+            "url": {"S": url},
+            "enabled": {"BOOL": enabled},
+            "headers": {"S": "X-Api-Key: k"},
+        })
+    };
+    let url = "https://n.example/";
+    stage.aws.put_row(row("kasse-nord", url, true));
+    stage.aws.put_row(row("kasse-ost", url, false));
+    stage.aws.put_row(row("kasse-west", "", true));
+    let ran = stage
+        .run(WEBHOOKS, &["publish", &sample("order-paid.json"), "--json"])
+        .await;
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(
+        ran.json()["events"][0]["webhookIds"],
+        json!([format!("msg_{EVENT_ID}_kasse-nord")])
+    );
+    assert_eq!(
+        ran.stderr,
+        "the webhook to kasse-nord fails until the row of OrderPaid is mended: `headers`: not a \
+         map (M)\n"
+    );
+}
+
+#[tokio::test]
 async fn a_detail_that_is_an_object_is_sent_byte_for_byte() {
     let stage = stage().await;
     let path = std::env::temp_dir().join(format!("webhooks-publish-{}-raw", std::process::id()));

@@ -2,9 +2,6 @@
 
 use std::time::Duration;
 
-use rustls::RootCertStore;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
 use webhooks_core::endpoint::EndpointRules;
 use webhooks_core::policy::{
     self, Configuration, OverrideError, Overrides, RetryPolicy, VISIBILITY_TIMEOUT_SECONDS,
@@ -117,14 +114,12 @@ impl Config {
                     flag,
                 )?,
             },
-            trust: Trust {
-                more: settings.optional(
-                    "EXTRA_CA_FILE",
-                    "the path of a PEM file with certificates",
-                    Vec::new(),
-                    certificates,
-                )?,
-            },
+            trust: settings.optional(
+                "EXTRA_CA_FILE",
+                "the path of a PEM file with certificates",
+                Trust::default(),
+                |path| Trust::from_pem_file(path).ok(),
+            )?,
             secret_cache: settings.optional(
                 "SECRET_CACHE_SECONDS",
                 "a whole number of seconds from 1 to 3600",
@@ -197,15 +192,6 @@ fn retry_policy(
         overrides,
         receives,
     })?)
-}
-
-/// The certificates in a file, at least one, of which each can be an authority's.
-fn certificates(path: &str) -> Option<Vec<CertificateDer<'static>>> {
-    let all = CertificateDer::pem_file_iter(path).ok()?;
-    let all = all.collect::<Result<Vec<_>, _>>().ok()?;
-    let mut roots = RootCertStore::empty();
-    let are_usable = all.iter().all(|one| roots.add(one.clone()).is_ok());
-    (are_usable && !all.is_empty()).then_some(all)
 }
 
 /// Names without white space around them, at least one.

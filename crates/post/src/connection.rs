@@ -9,6 +9,7 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -20,6 +21,7 @@ use hyper_rustls::MaybeHttpsStream;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::dns::Name;
 use hyper_util::rt::TokioIo;
+use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
@@ -86,6 +88,40 @@ impl fmt::Display for ConnectStep {
 pub struct Trust {
     /// Certificate authorities beside those of Mozilla's list, such as a company's own.
     pub more: Vec<CertificateDer<'static>>,
+}
+
+/// Why a file names nobody who could vouch for a server.
+#[derive(Debug, thiserror::Error)]
+pub enum TrustError {
+    /// It can not be read, or what is in it is no PEM.
+    #[error("it can not be read as PEM")]
+    Pem(#[from] pem::Error),
+    /// There is no certificate in it.
+    #[error("there is no certificate in it")]
+    Empty,
+    /// A certificate in it is none that an authority can have.
+    #[error("a certificate in it is not one of an authority")]
+    Authority(#[source] rustls::Error),
+}
+
+impl Trust {
+    /// Mozilla's list and the certificates in a PEM file.
+    ///
+    /// # Errors
+    /// If there is none in it, or one that can not be an authority's.
+    pub fn from_pem_file(path: impl AsRef<Path>) -> Result<Self, TrustError> {
+        let more = CertificateDer::pem_file_iter(path)?.collect::<Result<Vec<_>, _>>()?;
+        if more.is_empty() {
+            return Err(TrustError::Empty);
+        }
+        let mut roots = RootCertStore::empty();
+        for certificate in &more {
+            roots
+                .add(certificate.clone())
+                .map_err(TrustError::Authority)?;
+        }
+        Ok(Self { more })
+    }
 }
 
 /// A resolver that knows nothing but the addresses that were judged.
@@ -269,6 +305,30 @@ mod tests {
         // Nothing waits to be accepted.
         let accepted = tokio::time::timeout(Duration::ZERO, listener.accept()).await;
         assert!(accepted.is_err());
+    }
+
+    #[test]
+    fn a_file_without_an_authority_says_what_is_wrong_with_it() {
+        let broken = "-----BEGIN CERTIFICATE-----\nbm90aGluZw==\n-----END CERTIFICATE-----\n";
+        for (name, text, said) in [
+            ("absent", None, "it can not be read as PEM"),
+            ("empty", Some(""), "there is no certificate in it"),
+            ("words", Some("no PEM\n"), "there is no certificate in it"),
+            (
+                "broken",
+                Some(broken),
+                "a certificate in it is not one of an authority",
+            ),
+        ] {
+            let path = std::env::temp_dir()
+                .join(format!("webhooks-post-{}-{name}.pem", std::process::id()));
+            if let Some(text) = text {
+                std::fs::write(&path, text).unwrap();
+            }
+            let refused = Trust::from_pem_file(&path);
+            let _ = std::fs::remove_file(&path);
+            assert_eq!(refused.unwrap_err().to_string(), said, "{name}");
+        }
     }
 
     #[test]

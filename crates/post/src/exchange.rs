@@ -63,9 +63,9 @@ pub struct Posted {
     pub error: Option<String>,
     /// How long it took from the beginning to the status line, or to the failure.
     pub elapsed: Duration,
-    /// The answer's body as far as it was read: what came within 100 ms, if it ended by
-    /// then.
-    pub answer: Bytes,
+    /// The answer's body. `None` if there was no answer, or its end did not come within 100 ms of
+    /// the status line and the 16 KiB that an answer may have: then nothing of it is known.
+    pub answer: Option<Bytes>,
 }
 
 impl Posted {
@@ -118,16 +118,16 @@ impl Poster {
                 if let Some((connection, number)) = exchange {
                     connection.exchange_ended(number, answer.is_some(), body_bytes);
                 }
-                (outcome, None, answer.unwrap_or_default())
+                (outcome, None, answer)
             }
             Ok(Err(error)) => {
                 let (outcome, text) = failed(&error);
-                (outcome, Some(text), Bytes::new())
+                (outcome, Some(text), None)
             }
             Err(_) => (
                 Outcome::without_answer(Failure::Timeout),
                 Some(format!("no answer within {} ms", limit.as_millis())),
-                Bytes::new(),
+                None,
             ),
         };
         Posted {

@@ -20,6 +20,6 @@ mod exchange;
 mod failure;
 mod resolution;
 
-pub use connection::Trust;
+pub use connection::{Trust, TrustError};
 pub use exchange::{Posted, Poster};
 pub use resolution::{ResolveError, resolve};

@@ -100,6 +100,14 @@ impl Check {
     }
 }
 
+/// The subject of what CloudFormation says of the stack.
+pub(super) const STACK: &str = "stack";
+/// The subject of what the stack's parameters make.
+pub(super) const POLICY: &str = "retry policy";
+
+/// What is known of every stack that is found.
+const OF_THE_STACK: [&str; 2] = [STACK, POLICY];
+
 /// All checks of a stack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -129,14 +137,23 @@ impl Examination {
             checks,
         }
     }
+
+    /// Whether nothing could be found out but what CloudFormation says when it is asked what the
+    /// stack is, so that to find no problem says nothing.
+    fn is_blind(&self) -> bool {
+        self.checks
+            .iter()
+            .filter(|check| !OF_THE_STACK.contains(&check.subject))
+            .all(|check| check.level == Level::NotChecked)
+    }
 }
 
 impl Report for Examination {
     fn exit(&self) -> Exit {
-        if self.problems == 0 {
-            Exit::Done
-        } else {
+        if self.problems > 0 || self.is_blind() {
             Exit::Failed
+        } else {
+            Exit::Done
         }
     }
 }
@@ -159,10 +176,19 @@ impl Display for Examination {
             counted(self.problems, "problem"),
             counted(self.warnings, "warning")
         )?;
-        match self.not_checked {
-            0 => Ok(()),
-            number => write!(f, ", {number} not checked"),
+        if self.not_checked == 0 {
+            return Ok(());
         }
+        let unread = self.checks.iter();
+        let unread = unread.filter(|check| check.level == Level::NotChecked);
+        let mut subjects: Vec<&str> = unread.map(|check| check.subject).collect();
+        subjects.dedup();
+        write!(
+            f,
+            "\n{} could not be made: {}",
+            counted(self.not_checked, "check"),
+            subjects.join(", ")
+        )
     }
 }
 
@@ -196,17 +222,43 @@ mod tests {
             "ok           stack       UPDATE_COMPLETE\n\
              problem      rule        it is DISABLED\n                         → `enable it`\n\
              not checked  jobs queue  needs the permission sqs:GetQueueAttributes\n\n\
-             shop: 1 problem, no warning, 1 not checked"
+             shop: 1 problem, no warning\n1 check could not be made: jobs queue"
         );
+    }
+
+    fn unread(subject: &'static str) -> Check {
+        Check::unread(subject, &Unread::Failed("z".into()))
     }
 
     #[test]
     fn warnings_and_what_is_not_checked_do_not_fail() {
         let checks = vec![
             Check::warning("topic", "x", "y"),
-            Check::unread("rule", &Unread::Failed("z".into())),
+            unread("rule"),
+            unread("secrets"),
+            unread("secrets"),
         ];
         let examination = Examination::new("shop".into(), checks);
         assert_eq!(examination.exit(), Exit::Done);
+        assert!(
+            examination.to_string().ends_with(
+                "\nshop: no problem, 1 warning\n3 checks could not be made: rule, secrets"
+            ),
+            "{examination}"
+        );
+    }
+
+    #[test]
+    fn to_have_found_out_nothing_fails() {
+        let known = || [Check::ok(STACK, "x"), Check::ok(POLICY, "y")].to_vec();
+        let exit = |more: &[Check]| {
+            let checks = [known(), more.to_vec()].concat();
+            Examination::new("shop".into(), checks).exit()
+        };
+        assert_eq!(exit(&[unread("rule"), unread("alarms")]), Exit::Failed);
+        assert_eq!(
+            exit(&[unread("rule"), Check::ok("alarms", "z")]),
+            Exit::Done
+        );
     }
 }

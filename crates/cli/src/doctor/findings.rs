@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use webhooks_core::identity::SubscriberId;
 
 use crate::error::Error;
-use crate::parameters::Value;
+use crate::parameters::Parameter;
 use crate::stack::Stack;
 use crate::subscriptions::Entry;
 
@@ -65,7 +65,7 @@ pub struct Findings {
     /// All subscriptions.
     pub rows: Read<Vec<Entry>>,
     /// The secrets of those who have an enabled one.
-    pub secrets: BTreeMap<SubscriberId, Read<Option<Value>>>,
+    pub secrets: BTreeMap<SubscriberId, Read<Option<Parameter>>>,
     /// What the host names of their urls stand for.
     pub hosts: BTreeMap<String, Resolution>,
 }

@@ -11,7 +11,7 @@ use webhooks_core::identity::SubscriberId;
 use webhooks_post::{ResolveError, resolve};
 
 use super::findings::{Findings, Read, Resolution};
-use crate::parameters::{Parameters, Value};
+use crate::parameters::{Parameter, Parameters};
 use crate::stack::Stack;
 use crate::subscriptions::{Entry, Subscriptions};
 
@@ -78,7 +78,7 @@ pub async fn all(aws: &SdkConfig, stack: Stack, resolves: bool, now: SystemTime)
 
 type Partners = (
     Read<Vec<Entry>>,
-    BTreeMap<SubscriberId, Read<Option<Value>>>,
+    BTreeMap<SubscriberId, Read<Option<Parameter>>>,
     BTreeMap<String, Resolution>,
 );
 
@@ -101,10 +101,7 @@ async fn partners(aws: &SdkConfig, stack: &Stack, resolves: bool) -> Partners {
     let parameters = Parameters::new(aws, stack).read_many(&subscribers).await;
     let secrets = parameters
         .into_iter()
-        .map(|(subscriber, read)| {
-            let value = read.map(|parameter| parameter.map(|parameter| parameter.value));
-            (subscriber, value.map_err(Into::into))
-        })
+        .map(|(subscriber, read)| (subscriber, read.map_err(Into::into)))
         .collect();
     let hosts = if resolves {
         resolved(rules, names).await

@@ -15,7 +15,7 @@ use crate::schedule::ordinal;
 #[serde(rename_all = "camelCase")]
 pub struct Pings {
     /// Who was sent them.
-    pub subscriber: String,
+    pub subscriber_id: String,
     /// One for each url.
     pub answers: Vec<Answer>,
 }
@@ -30,8 +30,8 @@ pub struct Answer {
     pub webhook_id: Option<String>,
     /// The types of events that go there.
     pub event_types: Vec<String>,
-    /// Those of them that are switched off at the moment.
-    pub switched_off: Vec<String>,
+    /// Those of them that are disabled at the moment.
+    pub disabled: Vec<String>,
     /// `delivered`, `gone`, `retry`, `blocked`, or `unsent` if the row is broken.
     pub outcome: &'static str,
     /// The status of the answer.
@@ -42,17 +42,21 @@ pub struct Answer {
     pub meaning: String,
     /// What went wrong, if there was no answer.
     pub error: Option<String>,
-    /// The first line of the answer.
+    /// The first line of the answer's body, if there is one.
     pub answer: Option<String>,
+    /// Whether the answer was read to its end, so that it is known what it says.
+    pub answer_read: bool,
 }
 
 /// What an outcome means for a webhook under this policy.
 pub(super) fn meaning(outcome: &Outcome, policy: &RetryPolicy) -> String {
     match outcome {
         Outcome::Delivered { .. } => "a webhook would be delivered".to_owned(),
-        Outcome::Gone => "a webhook with this answer would switch the subscription off; a ping \
-                          changes nothing"
-            .to_owned(),
+        Outcome::Gone => {
+            "a webhook with this answer would disable the subscription; a ping changes \
+                          nothing"
+                .to_owned()
+        }
         Outcome::Blocked(_) => {
             "nothing was sent: webhooks would be retried until the url is mended \
                                 or their attempts are used up"
@@ -82,6 +86,16 @@ pub(super) fn meaning(outcome: &Outcome, policy: &RetryPolicy) -> String {
             }
             words
         }
+    }
+}
+
+/// What a broken row means for the events of its type: dispatch makes webhooks all the same if it is
+/// only the headers that are broken, which deliver reads.
+pub(super) fn meaning_of_broken(makes_webhooks: bool) -> &'static str {
+    if makes_webhooks {
+        "webhooks are made of events of this type, and fail until the row is mended"
+    } else {
+        "no webhook is made of events of this type"
     }
 }
 
@@ -119,8 +133,8 @@ impl Display for Answer {
             &self.url
         };
         writeln!(f, "{url}  ({})", self.event_types.join(", "))?;
-        if !self.switched_off.is_empty() {
-            writeln!(f, "  switched off for {}", self.switched_off.join(", "))?;
+        if !self.disabled.is_empty() {
+            writeln!(f, "  disabled for {}", self.disabled.join(", "))?;
         }
         let ms = self
             .ms
@@ -135,7 +149,8 @@ impl Display for Answer {
         }
         match &self.answer {
             Some(line) => write!(f, "  it said: {line}"),
-            None if self.status.is_some() => write!(f, "  it said nothing"),
+            None if self.answer_read => write!(f, "  it said nothing"),
+            None if self.status.is_some() => write!(f, "  its answer was not read"),
             None => write!(f, "  nothing came back"),
         }
     }

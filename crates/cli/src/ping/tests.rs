@@ -36,7 +36,7 @@ fn each_url_gets_one_ping_and_a_broken_row_none() {
             (
                 to.shown_url,
                 to.event_types,
-                to.switched_off,
+                to.disabled,
                 to.sent_to.is_ok(),
             )
         })
@@ -95,7 +95,7 @@ fn an_outcome_is_told_by_what_the_policy_makes_of_it() {
         (
             Outcome::Gone,
             &standard,
-            "a webhook with this answer would switch the subscription off; a ping changes nothing",
+            "a webhook with this answer would disable the subscription; a ping changes nothing",
         ),
         (
             Outcome::Blocked(EndpointError::UserInfo),
@@ -135,31 +135,82 @@ fn the_text_has_a_part_for_each_url() {
         url: "https://x.example/".into(),
         webhook_id: Some("msg_ping-1_a".into()),
         event_types: vec!["A".into(), "C".into()],
-        switched_off: vec!["C".into()],
+        disabled: vec!["C".into()],
         outcome: "delivered",
         status: Some(202),
         ms: Some(41),
         meaning: "a webhook would be delivered".into(),
         error: None,
         answer: Some("ok".into()),
+        answer_read: true,
     };
     let failed = Answer {
-        switched_off: Vec::new(),
+        disabled: Vec::new(),
         outcome: "retry",
         status: None,
         error: Some("certificate expired".into()),
         meaning: "m".into(),
         answer: None,
+        answer_read: false,
         ..answered.clone()
     };
     let pings = Pings {
-        subscriber: "a".into(),
+        subscriber_id: "a".into(),
         answers: vec![answered, failed],
     };
     assert_eq!(
         pings.to_string(),
-        "https://x.example/  (A, C)\n  switched off for C\n  202 after 41 ms: a webhook would be \
+        "https://x.example/  (A, C)\n  disabled for C\n  202 after 41 ms: a webhook would be \
          delivered\n  it said: ok\n\nhttps://x.example/  (A, C)\n  no answer after 41 ms: \
          certificate expired\n  m\n  nothing came back"
+    );
+}
+
+#[test]
+fn an_answer_without_words_is_not_one_that_was_not_read() {
+    let said = |status, answer_read| {
+        let answer = Answer {
+            url: "https://x.example/".into(),
+            webhook_id: None,
+            event_types: vec!["A".into()],
+            disabled: Vec::new(),
+            outcome: "delivered",
+            status,
+            ms: None,
+            meaning: "m".into(),
+            error: None,
+            answer: None,
+            answer_read,
+        };
+        answer.to_string().lines().last().unwrap().to_owned()
+    };
+    assert_eq!(said(Some(200), true), "  it said nothing");
+    assert_eq!(said(Some(200), false), "  its answer was not read");
+    assert_eq!(said(None, false), "  nothing came back");
+}
+
+#[test]
+fn of_a_row_with_broken_headers_webhooks_are_made_and_fail() {
+    let broken = |enabled, url: &str| {
+        let mut item = row("A", url, enabled).item;
+        item.insert("headers".into(), AttributeValue::S("x: y".into()));
+        destinations(&[Entry::read(item).unwrap()]).remove(0)
+    };
+    let url = "https://x.example/";
+    let made = broken(true, url);
+    assert_eq!(
+        made.sent_to.unwrap_err().to_string(),
+        "`headers`: not a map (M)"
+    );
+    assert!(made.makes_webhooks);
+    assert!(!broken(false, url).makes_webhooks);
+    assert!(!broken(true, "").makes_webhooks);
+    assert_eq!(
+        report::meaning_of_broken(true),
+        "webhooks are made of events of this type, and fail until the row is mended"
+    );
+    assert_eq!(
+        report::meaning_of_broken(false),
+        "no webhook is made of events of this type"
     );
 }

@@ -1,7 +1,7 @@
 //! What is told of a secret: to anybody when it ends and how it signs, to the partner what the
 //! partner verifies with.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use rand::TryRng as _;
 use rand::rngs::SysRng;
@@ -69,6 +69,41 @@ impl Facts {
             (false, None) => "does not sign".to_owned(),
         }
     }
+}
+
+/// How soon an end is warned of, unless somebody wants to know earlier or later: time for a partner
+/// to put a new secret in.
+pub const SOON: Duration = Duration::from_hours(30 * 24);
+
+/// [`SOON`] on the command line.
+pub const SOON_TEXT: &str = "30d";
+
+/// When a subscriber can not be signed for any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// Not before the time that was asked about.
+    Later,
+    /// Then, and before the time that was asked about.
+    Soon(Time),
+    /// Since then.
+    Ended(Time),
+}
+
+/// When the last of a subscriber's secrets ends, as seen from `now`: whether before `until`.
+#[must_use]
+pub fn ending(secrets: &[Facts], now: SystemTime, until: SystemTime) -> Ending {
+    match last_end(secrets) {
+        Some(end) if end.get() <= now => Ending::Ended(end),
+        Some(end) if end.get() < until => Ending::Soon(end),
+        Some(_) | None => Ending::Later,
+    }
+}
+
+/// When the last of the secrets ends, if all of them do.
+#[must_use]
+pub fn last_end(secrets: &[Facts]) -> Option<Time> {
+    let ends: Option<Vec<Time>> = secrets.iter().map(|facts| facts.until).collect();
+    ends?.into_iter().max()
 }
 
 /// What a partner is given to verify with: the shared secret, or the public key of one that is
@@ -162,6 +197,41 @@ mod tests {
             assert_eq!(facts[0].secret, None);
             assert_eq!(facts[0].standing(), "signs");
         }
+    }
+
+    #[test]
+    fn the_last_secret_to_end_counts_and_one_without_an_end_never_does() {
+        let at = |text| timestamp::parse(text).unwrap();
+        let (now, until) = (at("2026-12-01T00:00:00Z"), at("2026-12-31T00:00:00Z"));
+        let ending = |ends: &[&str]| {
+            let texts = ends.iter().map(|end| {
+                let secret = random(Scheme::V1).unwrap();
+                format!("{}{end}", secret.reveal())
+            });
+            let value = Value::new(texts.collect::<Vec<_>>().join(" "));
+            ending(&facts(&value, now, false).unwrap(), now, until)
+        };
+        let time = |text| Time::new(at(text));
+        for (ends, expected) in [
+            (&[""][..], Ending::Later),
+            (&[";until=2026-12-02T00:00:00Z", ""], Ending::Later),
+            (&[";until=2026-12-31T00:00:00Z"], Ending::Later),
+            (
+                &[";until=2026-12-30T23:59:59Z", ";until=2026-12-02T00:00:00Z"],
+                Ending::Soon(time("2026-12-30T23:59:59Z")),
+            ),
+            (
+                &[";until=2026-12-01T00:00:01Z"],
+                Ending::Soon(time("2026-12-01T00:00:01Z")),
+            ),
+            (
+                &[";until=2026-12-01T00:00:00Z", ";until=2026-11-02T00:00:00Z"],
+                Ending::Ended(time("2026-12-01T00:00:00Z")),
+            ),
+        ] {
+            assert_eq!(ending(ends), expected, "{ends:?}");
+        }
+        assert_eq!(crate::span::parse(SOON_TEXT), Ok(SOON));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use clap::Args;
 use serde::Serialize;
 use webhooks_core::identity::SubscriberId;
 
-use super::facts::{Facts, facts};
+use super::facts::{Ending, Facts, SOON_TEXT, ending, facts, last_end};
 use crate::error::Error;
 use crate::grid::Grid;
 use crate::moment::Time;
@@ -21,7 +21,7 @@ use crate::{Context, aws, output, span};
 #[derive(Debug, Clone, Args)]
 pub struct Arguments {
     /// Warn of what ends within this time
-    #[arg(long, value_name = "DURATION", value_parser = span::parse, default_value = "30d")]
+    #[arg(long, value_name = "DURATION", value_parser = span::parse, default_value = SOON_TEXT)]
     pub within: Duration,
 }
 
@@ -120,15 +120,16 @@ impl Partner {
             Err(problem) => (Vec::new(), Some(problem)),
         };
         let ends_at = last_end(&secrets);
-        if let Some(end) = ends_at.filter(|end| end.get() <= now) {
+        let ending = ending(&secrets, now, until);
+        if let (None, Ending::Ended(end)) = (&problem, ending) {
             problem = Some(format!("ended: the last secret ended at {end}"));
         }
-        let warning = match (&problem, ends_at) {
+        let warning = match (&problem, ending) {
             (Some(problem), _) => enabled.then(|| format!("nothing is sent, {problem}")),
-            (None, Some(end)) if end.get() < until => Some(format!(
+            (None, Ending::Soon(end)) => Some(format!(
                 "the last secret ends at {end} and none follows: `webhooks secret rotate {id}`"
             )),
-            (None, Some(_) | None) => None,
+            (None, Ending::Later | Ending::Ended(_)) => None,
         };
         Self {
             subscriber_id: id.to_string(),
@@ -139,12 +140,6 @@ impl Partner {
             warning,
         }
     }
-}
-
-/// When the last of the secrets ends, if all of them do.
-fn last_end(secrets: &[Facts]) -> Option<Time> {
-    let ends: Option<Vec<Time>> = secrets.iter().map(|facts| facts.until).collect();
-    ends?.into_iter().max()
 }
 
 impl Display for List {
@@ -199,6 +194,7 @@ mod tests {
         let parameter = Parameter {
             value: Value::new(secrets.collect::<Vec<_>>().join(" ")),
             version: 1,
+            is_secure: true,
         };
         let at = |text| timestamp::parse(text).unwrap();
         let (now, until) = (at("2026-12-01T00:00:00Z"), at("2026-12-31T00:00:00Z"));

@@ -79,6 +79,23 @@ impl Entry {
         matches!(&self.subscription, Ok(subscription) if subscription.enabled)
     }
 
+    /// Whether dispatch makes webhooks by it. Dispatch does not read the headers: if those are
+    /// broken, the webhooks are made, and fail at deliver until the row is mended.
+    #[must_use]
+    pub fn makes_webhooks(&self) -> bool {
+        match &self.subscription {
+            Ok(subscription) => subscription.enabled,
+            Err(RowError::Headers(_)) => self.enabled == Some(true),
+            Err(
+                RowError::Missing(_)
+                | RowError::WrongType(..)
+                | RowError::SubscriberId(_)
+                | RowError::EmptyUrl
+                | RowError::UrlTooLong,
+            ) => false,
+        }
+    }
+
     /// What is wrong with the row, in words.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
@@ -168,6 +185,27 @@ mod tests {
         attributes
             .map(|(name, value)| (name.to_owned(), value))
             .collect()
+    }
+
+    #[test]
+    fn dispatch_makes_webhooks_by_a_row_of_which_only_the_headers_are_broken() {
+        let on = || ("enabled", AttributeValue::Bool(true));
+        let off = || ("enabled", AttributeValue::Bool(false));
+        let url = || ("url", s("https://a.example/"));
+        let broken = || ("headers", s("x: y"));
+        for (attributes, makes) in [
+            (vec![url(), on()], true),
+            (vec![url(), on(), broken()], true),
+            (vec![url(), off()], false),
+            (vec![url(), off(), broken()], false),
+            (vec![url(), broken()], false),
+            (vec![on(), broken()], false),
+            (vec![("url", s("")), on()], false),
+        ] {
+            let key = [("eventType", s("OrderPaid")), ("subscriberId", s("a"))];
+            let entry = Entry::read(item(&[&key[..], &attributes].concat())).unwrap();
+            assert_eq!(entry.makes_webhooks(), makes, "{attributes:?}");
+        }
     }
 
     #[test]

@@ -75,7 +75,7 @@ fn of_alarms(
         if !alarm.actions_enabled {
             found.push(Check::problem(
                 SUBJECT,
-                format!("{in_template} tells nobody: its actions are switched off"),
+                format!("{in_template} tells nobody: its actions are disabled"),
                 format!("`aws cloudwatch enable-alarm-actions --alarm-names {name}`"),
             ));
         }

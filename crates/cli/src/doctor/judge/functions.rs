@@ -19,6 +19,7 @@ pub(super) fn checks(findings: &Findings) -> Vec<Check> {
         &findings.dispatch,
         stack,
         &[jobs, subscriptions],
+        None,
     );
     let told = [
         jobs,
@@ -26,7 +27,14 @@ pub(super) fn checks(findings: &Findings) -> Vec<Check> {
         ("DELIVERIES_TABLE", &stack.deliveries_table),
         ("SECRET_PREFIX", &stack.secret_prefix),
     ];
-    checks.extend(of_function(DELIVER, &findings.deliver, stack, &told));
+    let timeout = deployed_timeout(stack);
+    checks.extend(of_function(
+        DELIVER,
+        &findings.deliver,
+        stack,
+        &told,
+        timeout,
+    ));
     if let Ok(deliver) = &findings.deliver {
         checks.extend(not_for_production(deliver));
     }
@@ -39,6 +47,7 @@ fn of_function(
     function: &Read<Function>,
     stack: &Stack,
     told: &[(&str, &str)],
+    timeout_seconds: Option<u64>,
 ) -> Vec<Check> {
     let function = match function {
         Ok(function) => function,
@@ -60,6 +69,22 @@ fn of_function(
             subject,
             format!("the last update of the function {} failed", function.name),
             "deploy again",
+        ));
+    }
+    if let Some(expected) = timeout_seconds
+        && function.timeout_seconds != expected
+    {
+        found.push(Check::problem(
+            subject,
+            format!(
+                "its timeout is {} s, and the stack's is {expected} s: attempts and the jobs queue \
+                 go by that",
+                function.timeout_seconds
+            ),
+            format!(
+                "`aws lambda update-function-configuration --function-name {} --timeout {expected}`",
+                function.name
+            ),
         ));
     }
     for (name, expected) in told {
@@ -90,6 +115,11 @@ fn of_function(
         );
     }
     found
+}
+
+/// How long an invocation of deliver may take as the stack was deployed, in seconds.
+pub(super) fn deployed_timeout(stack: &Stack) -> Option<u64> {
+    stack.parameter("DeliverTimeoutSeconds")?.parse().ok()
 }
 
 fn of_version(subject: &'static str, function: &Function) -> Option<Check> {

@@ -1,21 +1,17 @@
 //! The subscriptions: rows, urls and secrets.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, SystemTime};
 
 use webhooks_core::header::is_reserved;
 use webhooks_core::identity::SubscriberId;
 use webhooks_core::secret::parameter_name;
-use webhooks_core::subscription::Subscription;
+use webhooks_core::subscription::{RowError, Subscription};
 
 use crate::doctor::check::{Check, Level, counted};
 use crate::doctor::findings::{Findings, Read, Resolution};
-use crate::moment::Time;
-use crate::parameters::Value;
+use crate::parameters::Parameter;
+use crate::secret::facts::{Ending, SOON, ending, facts};
 use crate::subscriptions::Entry;
-
-/// A secret that ends sooner than this needs a successor.
-const SOON: Duration = Duration::from_hours(7 * 24);
 
 const ROWS: &str = "subscriptions";
 const SECRETS: &str = "secrets";
@@ -47,14 +43,9 @@ pub(super) fn checks(findings: &Findings) -> Vec<Check> {
             counted(whose.len(), "subscriber")
         ),
     );
-    let of_secrets = findings.secrets.iter().filter_map(|(subscriber, secret)| {
-        of_secret(
-            subscriber,
-            secret,
-            &findings.stack.secret_prefix,
-            findings.now,
-        )
-    });
+    let of_secrets = findings.secrets.iter();
+    let of_secrets =
+        of_secrets.flat_map(|(subscriber, secret)| of_secret(findings, subscriber, secret));
     checks.extend(with_summary(
         SECRETS,
         of_secrets.collect(),
@@ -76,14 +67,7 @@ fn of_row(findings: &Findings, row: &Entry) -> Vec<Check> {
     let which = format!("{subscriber}, {event_type}");
     let subscription = match &row.subscription {
         Ok(subscription) => subscription,
-        Err(error) => {
-            let mend = row.mend(&findings.stack.subscriptions_table);
-            return vec![Check::problem(
-                ROWS,
-                format!("{which}: the row is broken, nothing is sent: {error}"),
-                mend.unwrap_or_default(),
-            )];
-        }
+        Err(error) => return vec![of_broken_row(findings, row, &which, error)],
     };
     if !subscription.enabled {
         let reason = row.disabled_reason.as_deref();
@@ -91,7 +75,7 @@ fn of_row(findings: &Findings, row: &Entry) -> Vec<Check> {
         let since = row.disabled_at.map(|at| format!(" since {at}"));
         return vec![Check::info(
             ROWS,
-            format!("{which}: switched off{}{reason}", since.unwrap_or_default()),
+            format!("{which}: disabled{}{reason}", since.unwrap_or_default()),
             format!("`webhooks enable {subscriber} --event {event_type}` when it is wanted again"),
         )];
     }
@@ -114,6 +98,27 @@ fn of_row(findings: &Findings, row: &Entry) -> Vec<Check> {
         ));
     }
     found
+}
+
+/// What a broken row costs. By one of which only the headers are broken webhooks are made all the
+/// same, and as long as it is disabled they would be none.
+fn of_broken_row(findings: &Findings, row: &Entry, which: &str, error: &RowError) -> Check {
+    let mend = row.mend(&findings.stack.subscriptions_table);
+    let mend = mend.unwrap_or_default();
+    let consequence = match error {
+        RowError::Headers(_) if row.makes_webhooks() => "webhooks are made and fail",
+        RowError::Headers(_) => {
+            let found = format!("{which}: disabled, and the row is broken: {error}");
+            return Check::warning(ROWS, found, mend);
+        }
+        RowError::Missing(_)
+        | RowError::WrongType(..)
+        | RowError::SubscriberId(_)
+        | RowError::EmptyUrl
+        | RowError::UrlTooLong => "nothing is sent",
+    };
+    let found = format!("{which}: the row is broken, {consequence}: {error}");
+    Check::problem(ROWS, found, mend)
 }
 
 fn of_url(
@@ -147,20 +152,18 @@ fn of_url(
 }
 
 fn of_secret(
+    findings: &Findings,
     subscriber: &SubscriberId,
-    secret: &Read<Option<Value>>,
-    prefix: &str,
-    now: SystemTime,
-) -> Option<Check> {
-    let name = parameter_name(prefix, subscriber.as_str());
-    let rotate = format!("`webhooks secret rotate {subscriber}`, and hand the new one out");
-    let problem = |found: String, mend: String| Some(Check::problem(SECRETS, found, mend));
-    let value = match secret {
+    secret: &Read<Option<Parameter>>,
+) -> Vec<Check> {
+    let name = parameter_name(&findings.stack.secret_prefix, subscriber.as_str());
+    let problem = |found: String, mend: String| vec![Check::problem(SECRETS, found, mend)];
+    let parameter = match secret {
         Err(unread) => {
-            return Some(Check {
+            return vec![Check {
                 found: format!("{subscriber}: {unread}"),
                 ..Check::unread(SECRETS, unread)
-            });
+            }];
         }
         Ok(None) => {
             return problem(
@@ -168,9 +171,10 @@ fn of_secret(
                 format!("`webhooks secret new {subscriber}`, and hand it out"),
             );
         }
-        Ok(Some(value)) => value,
+        Ok(Some(parameter)) => parameter,
     };
-    let secrets = match value.secrets() {
+    let now = findings.now;
+    let secrets = match facts(&parameter.value, now, false) {
         Ok(secrets) => secrets,
         Err(error) => {
             return problem(
@@ -179,25 +183,40 @@ fn of_secret(
             );
         }
     };
-    // The last one to end; one without an end never does.
-    let mut end = Some(SystemTime::UNIX_EPOCH);
-    for secret in secrets.active(now) {
-        end = end.zip(secret.until()).map(|(end, until)| end.max(until));
-    }
-    match end {
-        None => None,
-        Some(SystemTime::UNIX_EPOCH) => problem(
+    let rotate = format!("`webhooks secret rotate {subscriber}`, and hand the new one out");
+    let mut found = match ending(&secrets, now, now + SOON) {
+        Ending::Later => Vec::new(),
+        Ending::Soon(end) => vec![Check::warning(
+            SECRETS,
+            format!("{subscriber}: the last secret ends at {end}, without a successor"),
+            rotate,
+        )],
+        Ending::Ended(_) => problem(
             format!("{subscriber}: all secrets in {name} have ended, nothing is sent"),
             rotate,
         ),
-        Some(end) if end <= now + SOON => Some(Check::warning(
-            SECRETS,
-            format!(
-                "{subscriber}: the last secret ends at {}, without a successor",
-                Time::new(end)
-            ),
-            rotate,
-        )),
-        Some(_) => None,
+    };
+    if !parameter.is_secure {
+        found.push(not_encrypted(findings, subscriber, &name));
     }
+    found
+}
+
+/// SSM never changes the type of a parameter that is there (`HierarchyTypeMismatch`), so `secret
+/// rotate` can not do it either.
+fn not_encrypted(findings: &Findings, subscriber: &SubscriberId, name: &str) -> Check {
+    let key = findings.stack.parameter("SecretsKmsKeyArn");
+    let key = key.map_or(String::new(), |key| format!(" --key-id {key}"));
+    Check::warning(
+        SECRETS,
+        format!(
+            "{subscriber}: {name} is not a SecureString: it is not encrypted, and shown to \
+             whoever may read parameters"
+        ),
+        format!(
+            "keep its value, then `aws ssm delete-parameter --name {name}` and at once `aws ssm \
+             put-parameter --name {name} --type SecureString{key} --value VALUE`; then `webhooks \
+             secret rotate {subscriber}`, as others may have read it"
+        ),
+    )
 }

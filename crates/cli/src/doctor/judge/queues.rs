@@ -3,9 +3,11 @@
 
 use webhooks_core::policy::{HEADROOM, JOB_RETENTION};
 
+use super::functions::deployed_timeout;
 use super::unless_found;
 use crate::doctor::check::Check;
-use crate::doctor::findings::{Findings, Queue};
+use crate::doctor::findings::{Findings, Function, Queue};
+use crate::stack::Stack;
 
 /// As long as SQS keeps anything, in seconds.
 const LONGEST_RETENTION: u64 = 14 * 86_400;
@@ -47,39 +49,14 @@ const FAILURES: &str = "dispatch failures";
 fn of_jobs(findings: &Findings, jobs: &Queue) -> Vec<Check> {
     const SUBJECT: &str = "jobs queue";
     let mut found = Vec::new();
-    let set = |attribute: &str, value: &str| {
+    let set = |attribute: &str, value: u64| {
         format!(
             "`aws sqs set-queue-attributes --queue-url {} --attributes {attribute}={value}`",
             jobs.url
         )
     };
-    let visibility = jobs.visibility_seconds;
-    let deliver = findings.deliver.as_ref().ok();
-    if let Some(deliver) = deliver {
-        let needed = TIMEOUTS_PER_VISIBILITY * deliver.timeout_seconds;
-        if visibility < needed {
-            found.push(Check::problem(
-                SUBJECT,
-                format!(
-                    "its VisibilityTimeout is {visibility} s, less than 6 times deliver's timeout \
-                     of {} s: webhooks are sent twice",
-                    deliver.timeout_seconds
-                ),
-                set("VisibilityTimeout", &needed.to_string()),
-            ));
-        }
-        let told = deliver.variables.get("VISIBILITY_TIMEOUT_SECONDS");
-        if told.is_some_and(|told| *told != visibility.to_string()) {
-            let told = told.map_or("", String::as_str);
-            found.push(Check::problem(
-                SUBJECT,
-                format!(
-                    "its VisibilityTimeout is {visibility} s, and deliver is told {told} s \
-                     (VISIBILITY_TIMEOUT_SECONDS)"
-                ),
-                set("VisibilityTimeout", told),
-            ));
-        }
+    if let Ok(deliver) = &findings.deliver {
+        found.extend(of_visibility(&findings.stack, deliver, jobs, &set));
     }
     let retention = JOB_RETENTION.as_secs();
     if jobs.retention_seconds < retention {
@@ -90,7 +67,7 @@ fn of_jobs(findings: &Findings, jobs: &Queue) -> Vec<Check> {
                  wait",
                 jobs.retention_seconds
             ),
-            set("MessageRetentionPeriod", &retention.to_string()),
+            set("MessageRetentionPeriod", retention),
         ));
     }
     found.extend(redrive_policy(findings, jobs));
@@ -103,6 +80,59 @@ fn of_jobs(findings: &Findings, jobs: &Queue) -> Vec<Check> {
             ),
         )
     })
+}
+
+/// Whether the queue hides messages as long as deliver needs and thinks. All that is said leads to
+/// one state: deliver's timeout as it was deployed, and one visibility timeout that allows for it,
+/// in the queue and in what deliver is told.
+fn of_visibility(
+    stack: &Stack,
+    deliver: &Function,
+    jobs: &Queue,
+    set: &dyn Fn(&str, u64) -> String,
+) -> Vec<Check> {
+    const SUBJECT: &str = "jobs queue";
+    let timeout = deployed_timeout(stack).unwrap_or(deliver.timeout_seconds);
+    let needed = TIMEOUTS_PER_VISIBILITY * timeout;
+    let told = deliver.variables.get("VISIBILITY_TIMEOUT_SECONDS");
+    let told_seconds = told.and_then(|told| told.parse::<u64>().ok());
+    let wanted = told_seconds.unwrap_or(needed).max(needed);
+    let visibility = jobs.visibility_seconds;
+    let mut found = Vec::new();
+    if visibility < needed {
+        found.push(Check::problem(
+            SUBJECT,
+            format!(
+                "its VisibilityTimeout is {visibility} s, less than 6 times deliver's timeout of \
+                 {timeout} s: webhooks are sent twice"
+            ),
+            set("VisibilityTimeout", wanted),
+        ));
+    } else if let Some(told) = told
+        && visibility != wanted
+    {
+        found.push(Check::problem(
+            SUBJECT,
+            format!(
+                "its VisibilityTimeout is {visibility} s, and deliver is told {told} s \
+                 (VISIBILITY_TIMEOUT_SECONDS)"
+            ),
+            set("VisibilityTimeout", wanted),
+        ));
+    }
+    if let Some(told) = told
+        && told_seconds != Some(wanted)
+    {
+        found.push(Check::problem(
+            SUBJECT,
+            format!(
+                "deliver is told that its VisibilityTimeout is {told} s \
+                 (VISIBILITY_TIMEOUT_SECONDS), less than 6 times deliver's timeout of {timeout} s"
+            ),
+            format!("set VISIBILITY_TIMEOUT_SECONDS to {wanted} in the Lambda console"),
+        ));
+    }
+    found
 }
 
 fn redrive_policy(findings: &Findings, jobs: &Queue) -> Vec<Check> {

@@ -1,7 +1,7 @@
 //! The stack itself, its policy, its rule and its table of records.
 
 use super::unless_found;
-use crate::doctor::check::Check;
+use crate::doctor::check::{Check, POLICY, STACK};
 use crate::doctor::findings::{Expiry, Findings, Read, Rule};
 
 /// The attribute by which delivery records are deleted.
@@ -11,11 +11,11 @@ pub(super) fn checks(findings: &Findings) -> Vec<Check> {
     let mut checks = vec![status(findings)];
     checks.push(match findings.stack.policy() {
         Ok(policy) => Check::ok(
-            "retry policy",
+            POLICY,
             format!("{}, {} attempts at most", policy.name, policy.attempts),
         ),
         Err(error) => Check::problem(
-            "retry policy",
+            POLICY,
             format!("deliver can not start: {error}"),
             "mend the parameter and deploy again",
         ),
@@ -26,7 +26,7 @@ pub(super) fn checks(findings: &Findings) -> Vec<Check> {
 }
 
 fn status(findings: &Findings) -> Check {
-    const SUBJECT: &str = "stack";
+    const SUBJECT: &str = STACK;
     let (status, name) = (&findings.stack.status, &findings.stack.name);
     let why = format!(
         "`aws cloudformation describe-stack-events --stack-name {name}` says why; then deploy again"

@@ -13,13 +13,14 @@ use crate::doctor::check::Level;
 use crate::doctor::findings::{
     Alarm, Expiry, Function, Mapping, Queue, Redrive, Resolution, Rule, Topic, Unread,
 };
-use crate::parameters::Value;
+use crate::parameters::{Parameter, Value};
 use crate::stack::Stack;
 use crate::subscriptions::Entry;
 
 mod alarms;
 mod functions;
 mod partners;
+mod queues;
 
 const TOPIC: &str = "arn:aws:sns:eu-central-1:111122223333:alarms";
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -56,6 +57,14 @@ fn kasse() -> SubscriberId {
     SubscriberId::parse("kasse").unwrap()
 }
 
+fn parameter(value: &str) -> Parameter {
+    Parameter {
+        value: Value::new(value.to_owned()),
+        version: 1,
+        is_secure: true,
+    }
+}
+
 fn green() -> Findings {
     let name = |alarm: &str| format!("shop-{alarm}");
     let now = timestamp::parse("2026-11-30T12:00:00Z").unwrap();
@@ -72,7 +81,7 @@ fn green() -> Findings {
                 ("AlarmTopicArn", TOPIC),
                 ("DispatchFunctionName", "dispatch"),
             ]),
-            parameters: texts([("EventTypes", "OrderPaid")]),
+            parameters: texts([("EventTypes", "OrderPaid"), ("DeliverTimeoutSeconds", "30")]),
             status: "UPDATE_COMPLETE".into(),
         },
         alarm_names: Ok(ALARMS
@@ -149,7 +158,7 @@ fn green() -> Findings {
         rows: Ok(vec![
             Entry::read(row("kasse", "OrderPaid", "https://k.example/")).unwrap(),
         ]),
-        secrets: BTreeMap::from([(kasse(), Ok(Some(Value::new(SECRET.into()))))]),
+        secrets: BTreeMap::from([(kasse(), Ok(Some(parameter(SECRET))))]),
         hosts: BTreeMap::from([("k.example".to_owned(), Resolution::Allowed)]),
     }
 }
@@ -195,8 +204,7 @@ fn with_row(change: impl FnOnce(&mut Item)) -> Vec<(Level, String, String)> {
 
 fn with_secret(value: &str) -> Vec<(Level, String, String)> {
     wrong(|findings| {
-        let value = Value::new(value.to_owned());
-        findings.secrets = BTreeMap::from([(kasse(), Ok(Some(value)))]);
+        findings.secrets = BTreeMap::from([(kasse(), Ok(Some(parameter(value))))]);
     })
 }
 
@@ -270,101 +278,6 @@ fn records_that_are_never_deleted_are_told() {
             "records: they are never deleted: the table grows for ever",
             "`aws dynamodb update-time-to-live --table-name dels --time-to-live-specification \
              Enabled=true,AttributeName=expiresAt`"
-        )
-    );
-}
-
-#[test]
-fn a_jobs_queue_that_does_not_agree_with_deliver_is_a_problem() {
-    let set = "`aws sqs set-queue-attributes --queue-url https://sqs/1/jobs --attributes";
-    let told = "jobs queue: its VisibilityTimeout is 60 s, and deliver is told 180 s \
-                (VISIBILITY_TIMEOUT_SECONDS)";
-    let short = jobs(|queue| queue.visibility_seconds = 60);
-    assert_eq!(
-        short,
-        [
-            problem(
-                "jobs queue: its VisibilityTimeout is 60 s, less than 6 times deliver's timeout of \
-                 30 s: webhooks are sent twice",
-                &format!("{set} VisibilityTimeout=180`")
-            ),
-            problem(told, &format!("{set} VisibilityTimeout=180`")),
-        ]
-        .concat()
-    );
-    assert_eq!(
-        jobs(|queue| queue.retention_seconds = 86_400),
-        problem(
-            "jobs queue: it keeps messages for 86400 s, less than 604800 s: jobs are lost while \
-             they wait",
-            &format!("{set} MessageRetentionPeriod=604800`")
-        )
-    );
-}
-
-#[test]
-fn a_redrive_policy_that_gives_up_too_early_or_never_is_a_problem() {
-    let mend = "set its RedrivePolicy as the template has it, in the SQS console under Dead-letter \
-                queue";
-    assert_eq!(
-        jobs(|queue| queue.redrive = None),
-        problem(
-            "jobs queue: it has no RedrivePolicy: deliveries that are dead stay in it for ever",
-            mend
-        )
-    );
-    assert_eq!(
-        jobs(|queue| queue.redrive.as_mut().unwrap().target_arn = "arn:sqs:x".into()),
-        problem(
-            "jobs queue: its dead letters go to arn:sqs:x, not to the stack's queue arn:sqs:dlq",
-            mend
-        )
-    );
-    assert_eq!(
-        jobs(|queue| queue.redrive.as_mut().unwrap().most_receives = 10),
-        [
-            problem(
-                "jobs queue: its maxReceiveCount is 10, and deliver is told 38 (MAX_RECEIVE_COUNT)",
-                mend
-            ),
-            problem(
-                "jobs queue: its maxReceiveCount is 10, less than the 8 attempts of standard and \
-                 30 spare receives: deliveries are given up too early",
-                "set the parameter MaxReceiveCount, or leave it empty, and deploy again"
-            ),
-        ]
-        .concat()
-    );
-}
-
-#[test]
-fn what_waits_for_somebody_is_a_problem() {
-    let dead =
-        |change: fn(&mut Queue)| wrong(|findings| change(findings.dead_letters.as_mut().unwrap()));
-    assert_eq!(
-        dead(|queue| queue.messages = 3),
-        problem(
-            "dead letters: 3 deliveries are dead",
-            "`webhooks stats` and `webhooks log --subscriber NAME --state dead` say why; when the \
-             partner is well again, `webhooks redrive`"
-        )
-    );
-    assert_eq!(
-        dead(|queue| queue.retention_seconds = 345_600),
-        problem(
-            "dead letters: the queue keeps messages for 345600 s, less than 14 days, which count \
-             from the first send: dead letters are deleted before anybody sees them",
-            "`aws sqs set-queue-attributes --queue-url https://sqs/1/dlq --attributes \
-             MessageRetentionPeriod=1209600`"
-        )
-    );
-    assert_eq!(
-        wrong(|findings| findings.dispatch_failures.as_mut().unwrap().messages = 1),
-        problem(
-            "dispatch failures: 1 event did not become webhooks",
-            "look at them (`aws sqs receive-message --queue-url https://sqs/1/failures \
-             --attribute-names All`) and at dispatch's log, mend the cause, and publish the events \
-             again"
         )
     );
 }

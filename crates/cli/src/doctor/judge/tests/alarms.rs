@@ -17,18 +17,25 @@ fn the_alarms_are_those_of_the_template() {
 
 #[test]
 fn an_alarm_that_nobody_hears_is_a_problem() {
-    let first = |change: fn(&mut Alarm)| {
-        wrong(|findings| change(&mut findings.alarms.as_mut().unwrap()[0]))
+    let dead_deliveries = |change: fn(&mut Alarm)| {
+        wrong(|findings| {
+            let mut alarms = findings.alarms.as_mut().unwrap().iter_mut();
+            change(
+                alarms
+                    .find(|alarm| alarm.name == "shop-DeadDeliveriesAlarm")
+                    .unwrap(),
+            );
+        })
     };
     assert_eq!(
-        first(|alarm| alarm.actions_enabled = false),
+        dead_deliveries(|alarm| alarm.actions_enabled = false),
         problem(
-            "alarms: DeadDeliveriesAlarm tells nobody: its actions are switched off",
+            "alarms: DeadDeliveriesAlarm tells nobody: its actions are disabled",
             "`aws cloudwatch enable-alarm-actions --alarm-names shop-DeadDeliveriesAlarm`"
         )
     );
     assert_eq!(
-        first(|alarm| alarm.actions.clear()),
+        dead_deliveries(|alarm| alarm.actions.clear()),
         problem(
             "alarms: DeadDeliveriesAlarm tells nobody: the alarm topic is not among its actions",
             &format!(
@@ -38,7 +45,7 @@ fn an_alarm_that_nobody_hears_is_a_problem() {
         )
     );
     assert_eq!(
-        first(|alarm| alarm.name = "other".into()),
+        dead_deliveries(|alarm| alarm.name = "other".into()),
         problem(
             "alarms: DeadDeliveriesAlarm (shop-DeadDeliveriesAlarm) was deleted",
             "CloudFormation does not see it: take DeadDeliveriesAlarm out of the template, deploy, \
@@ -60,7 +67,7 @@ fn an_alarm_that_nobody_hears_is_a_problem() {
         )
     );
     assert_eq!(
-        first(|alarm| alarm.rings = true),
+        dead_deliveries(|alarm| alarm.rings = true),
         warning(
             "alarms: DeadDeliveriesAlarm rings",
             "its description says what to do: `aws cloudwatch describe-alarms --alarm-names \

@@ -15,27 +15,6 @@ fn a_row_by_which_nothing_is_sent_is_a_problem() {
             "`webhooks subscribe kasse --event OrderPaid --url URL`"
         )
     );
-    assert_eq!(
-        with_row(|row| {
-            row.insert("headers".into(), s("x-api-key: hidden"));
-        }),
-        problem(
-            "subscriptions: kasse, OrderPaid: the row is broken, nothing is sent: `headers`: not a \
-             map (M)",
-            "`webhooks subscribe kasse --event OrderPaid --url URL` with --no-headers, or with all \
-             headers that it is to have by --header-file"
-        )
-    );
-    assert_eq!(
-        with_row(|row| {
-            row.insert("subscriberId".into(), s("by hand"));
-        }),
-        problem(
-            "subscriptions: by hand, OrderPaid: the row is broken, nothing is sent: `subscriberId`: \
-             a subscriberId is 1 to 64 characters of A-Z, a-z, 0-9, `_` and `-`",
-            r#"no verb can name it; delete it by `aws dynamodb delete-item --table-name subs --key '{"eventType":{"S":"OrderPaid"},"subscriberId":{"S":"by hand"}}'`"#
-        )
-    );
     let change = "`webhooks subscribe kasse --event OrderPaid --url URL` changes it";
     assert_eq!(
         with_row(|row| {
@@ -99,7 +78,7 @@ fn what_is_odd_about_a_row_is_told() {
         }),
         [(
             Level::Info,
-            "subscriptions: kasse, OrderPaid: switched off since 2026-11-29T12:00:00.000Z: the \
+            "subscriptions: kasse, OrderPaid: disabled since 2026-11-29T12:00:00.000Z: the \
              endpoint answered 410 Gone"
                 .to_owned(),
             "`webhooks enable kasse --event OrderPaid` when it is wanted again".to_owned()
@@ -144,16 +123,92 @@ fn a_secret_that_does_not_sign_is_a_problem_and_one_that_soon_will_not_a_warning
         )
     );
     let ends = |end: &str| with_secret(&format!("{SECRET};until={end}"));
-    assert_eq!(ends("2026-12-07T12:00:01Z"), []);
+    assert_eq!(ends("2026-12-30T12:00:00Z"), []);
     assert_eq!(
-        ends("2026-12-07T12:00:00Z"),
+        ends("2026-12-30T11:59:59Z"),
         warning(
-            "secrets: kasse: the last secret ends at 2026-12-07T12:00:00.000Z, without a successor",
+            "secrets: kasse: the last secret ends at 2026-12-30T11:59:59.000Z, without a successor",
             rotate
         )
     );
     assert_eq!(
         with_secret(&format!("{SECRET} {SECRET};until=2026-12-01T12:00:00Z")),
         []
+    );
+}
+
+#[test]
+fn a_secret_that_is_not_encrypted_is_warned_of() {
+    let plain = |key: Option<&str>| {
+        wrong(|findings| {
+            let parameter = Parameter {
+                is_secure: false,
+                ..parameter(SECRET)
+            };
+            findings.secrets = BTreeMap::from([(kasse(), Ok(Some(parameter)))]);
+            let key = key.map(|key| ("SecretsKmsKeyArn".to_owned(), key.to_owned()));
+            findings.stack.parameters.extend(key);
+        })
+    };
+    let name = "/webhooks/kasse/signing-secret";
+    for (key, option) in [(None, ""), (Some("arn:k"), " --key-id arn:k")] {
+        assert_eq!(
+            plain(key),
+            warning(
+                &format!(
+                    "secrets: kasse: {name} is not a SecureString: it is not encrypted, and shown \
+                     to whoever may read parameters"
+                ),
+                &format!(
+                    "keep its value, then `aws ssm delete-parameter --name {name}` and at once \
+                     `aws ssm put-parameter --name {name} --type SecureString{option} --value \
+                     VALUE`; then `webhooks secret rotate kasse`, as others may have read it"
+                )
+            )
+        );
+    }
+}
+
+#[test]
+fn a_row_that_no_verb_can_name_is_deleted_by_its_key() {
+    let s = |text: &str| AttributeValue::S(text.to_owned());
+    assert_eq!(
+        with_row(|row| {
+            row.insert("subscriberId".into(), s("kasse d'or"));
+        }),
+        problem(
+            "subscriptions: kasse d'or, OrderPaid: the row is broken, nothing is sent: \
+             `subscriberId`: a subscriberId is 1 to 64 characters of A-Z, a-z, 0-9, `_` and `-`",
+            r#"no verb can name it; delete it by `aws dynamodb delete-item --table-name subs --key '{"eventType":{"S":"OrderPaid"},"subscriberId":{"S":"kasse d'\''or"}}'`"#
+        )
+    );
+}
+
+#[test]
+fn headers_that_are_broken_fail_webhooks_and_are_mended_by_their_option() {
+    let s = |text: &str| AttributeValue::S(text.to_owned());
+    let broken = |enabled| {
+        with_row(|row| {
+            row.insert("headers".into(), s("x: y"));
+            row.insert("enabled".into(), AttributeValue::Bool(enabled));
+        })
+    };
+    let mend = "`webhooks subscribe kasse --event OrderPaid --url URL` with --no-headers, or with \
+                all headers that it is to have by --header";
+    assert_eq!(
+        broken(true),
+        problem(
+            "subscriptions: kasse, OrderPaid: the row is broken, webhooks are made and fail: \
+             `headers`: not a map (M)",
+            mend
+        )
+    );
+    assert_eq!(
+        broken(false),
+        warning(
+            "subscriptions: kasse, OrderPaid: disabled, and the row is broken: `headers`: not a \
+             map (M)",
+            mend
+        )
     );
 }
