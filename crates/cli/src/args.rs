@@ -52,7 +52,7 @@ pub enum Verb {
     List(list::Arguments),
     /// Show all about one partner, but not its secret
     Show(show::Arguments),
-    /// Send webhooks again by subscriptions that were switched off
+    /// Send webhooks again by subscriptions that were disabled
     Enable(enable::Arguments),
     /// Send no webhooks by some subscriptions until they are enabled again
     Disable(disable::Arguments),
@@ -81,13 +81,39 @@ pub(crate) fn subscriber_id(text: &str) -> Result<SubscriberId, String> {
     SubscriberId::parse(text).map_err(|error| error.to_string())
 }
 
+/// The most characters of what people say of a subscription. It is shown in one cell of a table.
+const SAID_MAX_CHARS: usize = 256;
+
+/// What people say of a subscription: one line, and not a long one.
+pub(crate) fn said(text: &str) -> Result<String, String> {
+    let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+    if text.contains(breaks) {
+        return Err("expected a single line, without control characters".to_owned());
+    }
+    let chars = text.chars().count();
+    if chars > SAID_MAX_CHARS {
+        return Err(format!(
+            "it has {chars} characters, at most {SAID_MAX_CHARS} are allowed"
+        ));
+    }
+    Ok(text.to_owned())
+}
+
+/// The same, where something must be said.
+pub(crate) fn said_at_all(text: &str) -> Result<String, String> {
+    match text.trim() {
+        "" => Err("expected a text that is not empty".to_owned()),
+        _ => said(text),
+    }
+}
+
 const EXIT_CODES: &str = "\
 The result goes to standard output, everything else to standard error.
 
 Exit codes:
   0    done
   1    failed, or not all of it was done
-  2    the command line is not understood
+  2    the command line is not understood, asks for what can not be meant, or lacks --yes
   3    what was asked for is not there
   130  interrupted
 
@@ -98,6 +124,25 @@ mod tests {
     use clap::CommandFactory as _;
 
     use super::*;
+
+    #[test]
+    fn what_is_said_of_a_subscription_is_one_line_of_at_most_256_characters() {
+        let most = "ä".repeat(256);
+        assert_eq!(said(&most), Ok(most.clone()));
+        assert_eq!(
+            said(&format!("{most}x")),
+            Err("it has 257 characters, at most 256 are allowed".into())
+        );
+        for lines in ["a\nb", "a\r", "a\tb", "a\u{2028}b", "\u{1b}[2J"] {
+            assert_eq!(
+                said(lines),
+                Err("expected a single line, without control characters".into()),
+                "{lines:?}"
+            );
+        }
+        assert_eq!(said(""), Ok(String::new()));
+        assert!(said_at_all(" ").is_err());
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

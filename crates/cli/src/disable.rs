@@ -6,7 +6,7 @@ use clap::builder::NonEmptyStringValueParser as NonEmpty;
 use webhooks_core::identity::SubscriberId;
 use webhooks_shell::records::time_value;
 
-use crate::args::subscriber_id;
+use crate::args::{said_at_all, subscriber_id};
 use crate::error::Error;
 use crate::stack::Stack;
 use crate::subscriptions::{Change, Subscriptions, chosen};
@@ -24,8 +24,8 @@ pub struct Arguments {
     #[arg(long, value_name = "TYPE", value_parser = NonEmpty::new())]
     pub event: Vec<String>,
 
-    /// Why, for whoever finds it switched off
-    #[arg(long, value_name = "TEXT", value_parser = NonEmpty::new())]
+    /// Why, for whoever finds it disabled: one line of at most 256 characters
+    #[arg(long, value_name = "TEXT", value_parser = said_at_all)]
     pub reason: String,
 }
 

@@ -43,7 +43,26 @@ pub async fn run(arguments: &Arguments, context: &Context) -> Result<Switched, E
     let mut change = Change::default();
     change.set.insert("enabled", AttributeValue::Bool(true));
     change.remove = vec!["disabledReason", "disabledAt"];
+    for entry in &entries {
+        refuse_broken(entry, &change)?;
+    }
     switch(&subscriptions, subscriber, &entries, true, &change).await
+}
+
+/// A row by which nothing is sent even then, such as one with broken headers, is not enabled, and
+/// not said to be.
+fn refuse_broken(entry: &Entry, change: &Change) -> Result<(), Error> {
+    let (id, event_type) = (&entry.subscriber_id, &entry.event_type);
+    let Some(afterwards) = Entry::read(change.applied(event_type, id, Some(entry))) else {
+        return Ok(());
+    };
+    let (Some(problem), Some(mend)) = (afterwards.problem(), afterwards.mend("")) else {
+        return Ok(());
+    };
+    Err(Error::Failed(format!(
+        "the subscription of {id} to {event_type} can not be enabled: {problem}. Mend it by {mend}; \
+         nothing was changed"
+    )))
 }
 
 /// What can only be blocked is not switched on.

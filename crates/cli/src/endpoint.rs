@@ -39,6 +39,15 @@ pub fn judge(rules: EndpointRules, text: &str) -> Result<Option<String>, UrlErro
     })
 }
 
+/// Whether two urls lead to the same scheme, host and port. What is no url leads nowhere.
+#[must_use]
+pub fn is_same_host(one: &str, other: &str) -> bool {
+    match (url::Url::parse(one), url::Url::parse(other)) {
+        (Ok(one), Ok(other)) => one.origin() == other.origin(),
+        (Err(_), _) | (_, Err(_)) => false,
+    }
+}
+
 /// Resolves a host name from here, and judges all its addresses.
 ///
 /// # Errors
@@ -60,6 +69,23 @@ mod tests {
     const RULES: EndpointRules = EndpointRules {
         allow_private: false,
     };
+
+    #[test]
+    fn the_same_host_is_the_same_scheme_host_and_port() {
+        let url = "https://a.example/h";
+        for (other, is_same) in [
+            ("https://a.example/h", true),
+            ("https://A.example:443/other?token=2", true),
+            ("https://b.example/h", false),
+            ("https://a.example.evil.example/h", false),
+            ("https://a.example:8443/h", false),
+            ("http://a.example:443/h", false),
+            ("https://a.example@b.example/h", false),
+            ("a.example/h", false),
+        ] {
+            assert_eq!(is_same_host(url, other), is_same, "{other}");
+        }
+    }
 
     #[test]
     fn only_a_name_is_to_be_resolved() {

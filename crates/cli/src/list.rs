@@ -11,9 +11,9 @@ use crate::args::subscriber_id;
 use crate::error::Error;
 use crate::grid::Grid;
 use crate::moment::Time;
-use crate::output::Report;
+use crate::output::{Report, safe};
 use crate::stack::Stack;
-use crate::subscriptions::{Entry, Subscriptions};
+use crate::subscriptions::{Entry, Subscriptions, chosen};
 use crate::{Context, aws};
 
 /// Arguments of `list`.
@@ -56,30 +56,39 @@ pub struct Line {
     pub description: Option<String>,
     /// What is wrong with the row.
     pub problem: Option<String>,
+    /// What mends it.
+    pub mend: Option<String>,
 }
 
 /// Reads them.
 ///
 /// # Errors
-/// If the table can not be read.
+/// If the table can not be read, or if there is no such subscription of the subscriber.
 pub async fn run(arguments: &Arguments, context: &Context) -> Result<List, Error> {
     let aws = aws::config(&context.global).await?;
     let stack = Stack::read(context, &aws).await?;
     let subscriptions = Subscriptions::new(&aws, &stack);
-    let mut entries = match &arguments.subscriber {
-        Some(subscriber) => subscriptions.of_subscriber(subscriber).await?,
-        None => subscriptions.all().await?,
+    let events = arguments.event.as_slice();
+    let entries = match &arguments.subscriber {
+        // Who is asked for by name and is not there is not found, as in the other verbs.
+        Some(subscriber) => {
+            let all = subscriptions.of_subscriber(subscriber).await?;
+            chosen(all, subscriber, events)?
+        }
+        None => {
+            let mut all = subscriptions.all().await?;
+            all.retain(|entry| events.is_empty() || events.contains(&entry.event_type));
+            all
+        }
     };
-    if let Some(event_type) = &arguments.event {
-        entries.retain(|entry| entry.event_type == *event_type);
-    }
+    let table = &stack.subscriptions_table;
     Ok(List {
-        subscriptions: entries.iter().map(Line::of).collect(),
+        subscriptions: entries.iter().map(|entry| Line::of(entry, table)).collect(),
     })
 }
 
 impl Line {
-    fn of(entry: &Entry) -> Self {
+    fn of(entry: &Entry, table: &str) -> Self {
         let is_off = !entry.is_enabled();
         Self {
             event_type: entry.event_type.clone(),
@@ -90,6 +99,7 @@ impl Line {
             disabled_at: entry.disabled_at.filter(|_| is_off),
             description: entry.description.clone(),
             problem: entry.problem(),
+            mend: entry.mend(table),
         }
     }
 
@@ -128,6 +138,13 @@ impl Display for List {
                 line.description.clone().unwrap_or_default(),
             ]);
         }
-        grid.fmt(f)
+        grid.fmt(f)?;
+        for line in &self.subscriptions {
+            if let Some(mend) = &line.mend {
+                let (id, event_type) = (safe(&line.subscriber_id), safe(&line.event_type));
+                write!(f, "\n\nBroken: {id}, {event_type}: {mend}")?;
+            }
+        }
+        Ok(())
     }
 }

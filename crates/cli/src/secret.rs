@@ -5,6 +5,7 @@
 //! | [`new`] | a first secret |
 //! | [`show`] | which secrets a partner has, and until when |
 //! | [`rotate`] | a new secret, beside which the old ones go on for a while |
+//! | [`refusal`] | what becomes of webhooks that a partner refuses meanwhile |
 //! | [`list`] | what ends soon, and what is missing or broken |
 //! | [`facts`] | what is told of a secret, and to whom |
 
@@ -23,6 +24,7 @@ use crate::parameters::Parameters;
 pub mod facts;
 pub mod list;
 pub mod new;
+pub mod refusal;
 pub mod rotate;
 pub mod show;
 

@@ -53,9 +53,9 @@ pub struct Subscription {
     pub url: String,
     /// Whether webhooks are sent.
     pub enabled: bool,
-    /// Why it was switched off.
+    /// Why it was disabled.
     pub disabled_reason: Option<String>,
-    /// When it was switched off.
+    /// When it was disabled.
     pub disabled_at: Option<Time>,
     /// What is sent along.
     pub headers: Vec<Header>,
@@ -65,8 +65,8 @@ pub struct Subscription {
     pub problem: Option<String>,
 }
 
-/// One header.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// One header. `Debug` tells its name alone.
+#[derive(Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Header {
     /// Its name.
@@ -76,6 +76,12 @@ pub struct Header {
     /// Its value, if that is to be shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
+}
+
+impl fmt::Debug for Header {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Header").field(&self.name).finish()
+    }
 }
 
 /// Reads it.
@@ -147,7 +153,7 @@ impl Subscription {
         if self.enabled {
             return "enabled".to_owned();
         }
-        let mut state = "switched off".to_owned();
+        let mut state = "disabled".to_owned();
         if let Some(time) = self.disabled_at {
             state += &format!(" since {time}");
         }

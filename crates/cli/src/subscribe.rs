@@ -13,24 +13,26 @@ use std::collections::BTreeSet;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser as NonEmpty;
+use webhooks_core::header::{CustomHeaders, is_reserved};
 use webhooks_core::identity::SubscriberId;
 use webhooks_core::secret::Scheme;
 
-use crate::args::subscriber_id;
-use crate::endpoint::{UrlError, judge, judge_name};
+use crate::args::{said, subscriber_id};
+use crate::endpoint::{UrlError, is_same_host, judge, judge_name};
 use crate::error::Error;
 use crate::parameters::{Created, Parameter, Parameters};
-use crate::secret::facts::{Facts, Handover, facts, random};
+use crate::secret::facts::{Facts, Handover, facts, newest_active, random};
 use crate::stack::Stack;
-use crate::subscriptions::Subscriptions;
-use crate::{Context, aws, output};
+use crate::subscriptions::{Entry, Subscriptions};
+use crate::{Context, aws, input, output};
 
 mod header;
 mod plan;
 mod summary;
 
-use plan::{Wish, planned};
-pub use summary::{Row, SecretState, Subscribed};
+pub use header::HeaderText;
+use plan::{Plan, Wish, planned};
+pub use summary::{Done, Row, SecretState, Subscribed};
 
 /// Arguments of `subscribe`.
 #[derive(Debug, Clone, Args)]
@@ -47,17 +49,23 @@ pub struct Arguments {
     #[arg(long, value_name = "URL", value_parser = NonEmpty::new())]
     pub url: String,
 
-    /// A header that is sent along, such as an API key: 'Name: value'; may be repeated. Replaces
-    /// all that a subscription has
+    /// A header that is sent along: 'Name: value'; may be repeated. Replaces all that a
+    /// subscription has. Others on this machine can see it, and the shell keeps it: what is secret
+    /// belongs in --header-file
     #[arg(long, value_name = "HEADER", conflicts_with = "no_headers")]
-    pub header: Vec<String>,
+    pub header: Vec<HeaderText>,
+
+    /// A file of such headers, one `Name: value` on each line, such as an API key; `-` is standard
+    /// input
+    #[arg(long, value_name = "FILE", conflicts_with = "no_headers")]
+    pub header_file: Option<String>,
 
     /// Send no such headers any more
     #[arg(long)]
     pub no_headers: bool,
 
-    /// What people should know of it; empty to remove it
-    #[arg(long, value_name = "TEXT")]
+    /// What people should know of it, one line of at most 256 characters; empty to remove it
+    #[arg(long, value_name = "TEXT", value_parser = said)]
     pub description: Option<String>,
 
     /// For a new secret: v1, shared with the partner, or v1a, ed25519, of which the partner has
@@ -75,10 +83,7 @@ pub struct Arguments {
 /// # Errors
 /// If nothing could be done.
 pub async fn run(arguments: &Arguments, context: &Context) -> Result<Subscribed, Error> {
-    let headers = match (arguments.header.is_empty(), arguments.no_headers) {
-        (true, false) => None,
-        (true, true) | (false, _) => Some(header::headers(&arguments.header)?),
-    };
+    let headers = wanted_headers(arguments)?;
     let subscriber = &arguments.subscriber;
     let aws = aws::config(&context.global).await?;
     let stack = Stack::read(context, &aws).await?;
@@ -87,6 +92,22 @@ pub async fn run(arguments: &Arguments, context: &Context) -> Result<Subscribed,
     check_url(arguments, &stack).await?;
     let subscriptions = Subscriptions::new(&aws, &stack);
     let read = subscriptions.of_subscriber(subscriber).await?;
+    let wish = Wish {
+        subscriber: subscriber.as_str(),
+        url: &arguments.url,
+        headers: headers.as_ref(),
+        description: arguments.description.as_deref(),
+    };
+    let of_type = |name: &str| read.iter().find(|entry| entry.event_type == name);
+    let plans: Vec<Plan> = event_types
+        .iter()
+        .map(|event_type| planned(event_type, of_type(event_type), &wish))
+        .collect();
+    // All of them before the first change: whoever is told so has changed nothing.
+    refuse_broken(subscriber, &plans)?;
+    if headers.is_none() {
+        refuse_to_move_headers(&arguments.url, &event_types, &read)?;
+    }
     let parameters = Parameters::new(&aws, &stack);
     let secret = secret(arguments, context, &parameters).await?;
 
@@ -98,19 +119,14 @@ pub async fn run(arguments: &Arguments, context: &Context) -> Result<Subscribed,
         not_reached: Vec::new(),
         error: None,
     };
-    let wish = Wish {
-        url: &arguments.url,
-        headers: headers.as_ref(),
-        description: arguments.description.as_deref(),
-    };
     let mut error = None;
-    for event_type in event_types {
+    for Plan { change, row, .. } in plans {
+        let event_type = &row.event_type;
         if error.is_some() {
-            subscribed.not_reached.push(event_type.to_owned());
+            subscribed.not_reached.push(event_type.clone());
             continue;
         }
-        let entry = read.iter().find(|entry| entry.event_type == event_type);
-        let (change, row) = planned(event_type, entry, &wish);
+        let entry = of_type(event_type);
         let written = if change.is_empty() {
             Ok(())
         } else {
@@ -120,10 +136,27 @@ pub async fn run(arguments: &Arguments, context: &Context) -> Result<Subscribed,
         match written {
             Ok(()) => subscribed.rows.push(row),
             Err(failed) => {
-                subscribed.not_reached.push(event_type.to_owned());
+                subscribed.not_reached.push(row.event_type);
                 error = Some(failed);
             }
         }
+    }
+    let is_written = subscribed
+        .rows
+        .iter()
+        .any(|row| row.done != Done::Unchanged);
+    if is_written
+        && matches!(subscribed.secret, SecretState::There { .. })
+        && let Ok(None) = parameters.read(subscriber).await
+    {
+        // `unsubscribe --delete-secret` found no row a moment ago.
+        subscribed.secret = SecretState::Unusable {
+            problem: format!(
+                "parameter {} was deleted by somebody else at this moment",
+                parameters.name(subscriber)
+            ),
+            mend: format!("Make another one by `webhooks secret new {subscriber}`"),
+        };
     }
     match error {
         // Nothing was changed, so there is nothing to tell but this.
@@ -134,6 +167,66 @@ pub async fn run(arguments: &Arguments, context: &Context) -> Result<Subscribed,
         }
         None => Ok(subscribed),
     }
+}
+
+/// The headers of the command line; nothing if it says nothing of them.
+fn wanted_headers(arguments: &Arguments) -> Result<Option<CustomHeaders>, Error> {
+    let file = arguments.header_file.as_deref().map(|path| {
+        let text = input::read_text(path, "--header-file")?;
+        Ok::<_, Error>((path, text))
+    });
+    let file = file.transpose()?;
+    if arguments.header.is_empty() && file.is_none() && !arguments.no_headers {
+        return Ok(None);
+    }
+    let file = file.as_ref().map(|(path, text)| (*path, text.as_str()));
+    header::headers(&arguments.header, file).map(Some)
+}
+
+/// A row that is broken afterwards too is not reported as subscribed. The url and `enabled` are
+/// right by then, so these are the headers that stay.
+fn refuse_broken(subscriber: &SubscriberId, plans: &[Plan]) -> Result<(), Error> {
+    let broken = plans
+        .iter()
+        .find_map(|plan| Some((&plan.row.event_type, plan.broken.as_ref()?)));
+    match broken {
+        Some((event_type, error)) => Err(Error::Failed(format!(
+            "the subscription of {subscriber} to {event_type} would still be broken: {error}. Give \
+             all headers that it is to have by --header-file, or remove them by --no-headers; \
+             nothing was changed"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Headers often are credentials for the host that they were given for, and must not reach another
+/// one unsaid.
+fn refuse_to_move_headers(
+    url: &str,
+    event_types: &BTreeSet<&str>,
+    read: &[Entry],
+) -> Result<(), Error> {
+    let moved: Vec<&Entry> = read
+        .iter()
+        .filter(|entry| event_types.contains(entry.event_type.as_str()))
+        .filter(|entry| !entry.url.as_deref().is_some_and(|it| is_same_host(it, url)))
+        .collect();
+    let names: BTreeSet<String> = moved
+        .iter()
+        .flat_map(|entry| entry.headers.keys())
+        .filter(|name| !is_reserved(name))
+        .map(|name| name.to_ascii_lowercase())
+        .collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    Err(Error::Usage(format!(
+        "--url leads to another host, and the headers that were given for the one before would go \
+         there too: {}. Say what the new host is to get: all its headers by --header-file (or \
+         --header), or none by --no-headers; nothing was changed",
+        names.join(", ")
+    )))
 }
 
 /// An event type that the stack does not let through never becomes a webhook.
@@ -213,12 +306,17 @@ fn existing(
         Ok(_) => format!("all secrets in parameter {name} have ended"),
         Err(error) => format!("parameter {name}: {error}"),
     };
-    SecretState::Unusable { problem }
+    SecretState::Unusable {
+        problem,
+        mend: format!(
+            "Mend it, or replace it by `webhooks secret rotate {subscriber} --overlap 0`"
+        ),
+    }
 }
 
 /// A secret that is there keeps its scheme, which is not what was asked for.
 fn note_another_scheme(arguments: &Arguments, secrets: &[Facts]) {
-    let newest = secrets.first().map(|secret| secret.scheme);
+    let newest = newest_active(secrets).map(|secret| secret.scheme);
     if let (Some(wanted), Some(newest)) = (arguments.scheme.map(Scheme::name), newest)
         && wanted != newest
     {

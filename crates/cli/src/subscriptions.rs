@@ -5,6 +5,7 @@
 //! row is only changed if it still is what was read.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
@@ -31,8 +32,8 @@ const COMPARED: [&str; 6] = [
     "disabledAt",
 ];
 
-/// A wish to change a row.
-#[derive(Debug, Clone, Default, PartialEq)]
+/// A wish to change a row. `Debug` tells the names of attributes alone: values may be credentials.
+#[derive(Clone, Default, PartialEq)]
 pub struct Change {
     /// Attributes that get a value.
     pub set: BTreeMap<&'static str, AttributeValue>,
@@ -40,7 +41,29 @@ pub struct Change {
     pub remove: Vec<&'static str>,
 }
 
+impl fmt::Debug for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Change")
+            .field("set", &self.set.keys())
+            .field("remove", &self.remove)
+            .finish()
+    }
+}
+
 impl Change {
+    /// The row as it is after the change; one that is made begins with its key.
+    #[must_use]
+    pub fn applied(&self, event_type: &str, subscriber_id: &str, read: Option<&Entry>) -> Item {
+        let mut item = match read {
+            Some(read) => read.item.clone(),
+            None => key(event_type, subscriber_id),
+        };
+        let set = self.set.iter();
+        item.extend(set.map(|(name, value)| ((*name).to_owned(), value.clone())));
+        item.retain(|name, _| !self.remove.contains(&name.as_str()));
+        item
+    }
+
     /// Whether nothing is to be changed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -283,6 +306,17 @@ mod tests {
         attributes
             .map(|(name, value)| (name.to_owned(), value))
             .collect()
+    }
+
+    #[test]
+    fn debug_output_of_a_change_tells_names_alone() {
+        let mut change = Change::default();
+        change.set.insert("headers", s("hidden"));
+        change.remove.push("description");
+        assert_eq!(
+            format!("{change:?}"),
+            r#"Change { set: ["headers"], remove: ["description"] }"#
+        );
     }
 
     #[test]

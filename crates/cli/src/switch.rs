@@ -86,11 +86,7 @@ impl Report for Switched {
 
 impl Display for Switched {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let word = if self.enabled {
-            "enabled"
-        } else {
-            "switched off"
-        };
+        let word = if self.enabled { "enabled" } else { "disabled" };
         let mut lines = Vec::new();
         let mut line = |events: &[String], said: &str| {
             let events = safe(&events.join(", "));

@@ -30,7 +30,7 @@ pub struct Arguments {
     #[arg(long)]
     pub delete_secret: bool,
 
-    /// Do not ask first
+    /// Do not ask first; without a terminal --delete-secret needs it
     #[arg(long, short)]
     pub yes: bool,
 }
@@ -59,6 +59,13 @@ pub struct Unsubscribed {
 /// If there is nothing to unsubscribe, or if nothing could be done.
 pub async fn run(arguments: &Arguments, context: &Context) -> Result<Unsubscribed, Error> {
     let subscriber = &arguments.subscriber;
+    if arguments.delete_secret && !arguments.yes && !confirm::can_ask() {
+        return Err(Error::Usage(
+            "--delete-secret deletes for good, and there is no terminal to ask on: confirm it by \
+             --yes"
+                .to_owned(),
+        ));
+    }
     let aws = aws::config(&context.global).await?;
     let stack = Stack::read(context, &aws).await?;
     let subscriptions = Subscriptions::new(&aws, &stack);
@@ -98,6 +105,20 @@ pub async fn run(arguments: &Arguments, context: &Context) -> Result<Unsubscribe
         }
     }
     if arguments.delete_secret {
+        // Somebody may have subscribed it again, and an enabled row without a secret is a fault of
+        // ours at every attempt.
+        let again = match subscriptions.of_subscriber(subscriber).await {
+            Ok(again) => again,
+            Err(error) => return done.broken_off(error),
+        };
+        if !again.is_empty() {
+            let events: Vec<&str> = again.iter().map(|it| it.event_type.as_str()).collect();
+            return done.broken_off(Error::Failed(format!(
+                "{subscriber} was subscribed to {} by somebody else at this moment, so its secret \
+                 was kept",
+                events.join(", ")
+            )));
+        }
         match parameters.delete(subscriber).await {
             Ok(deleted) => done.secret_deleted = deleted,
             Err(error) => return done.broken_off(error),

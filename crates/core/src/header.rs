@@ -2,6 +2,8 @@
 //!
 //! They come last and mean least: what signs, frames or routes a request can not be set by them.
 
+use std::fmt;
+
 /// The most headers of a subscription.
 pub const MOST_HEADERS: usize = 16;
 /// The longest name, in bytes.
@@ -31,9 +33,16 @@ const RESERVED: [&str; 13] = [
 /// And all that begin like this.
 const RESERVED_BEGINNINGS: [&str; 3] = ["webhook-", "content-", "proxy-"];
 
-/// Headers that may be sent as they are.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Headers that may be sent as they are. `Debug` tells the names alone: a value may be a credential.
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct CustomHeaders(Vec<(String, String)>);
+
+impl fmt::Debug for CustomHeaders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.0.iter().map(|(name, _)| name);
+        f.debug_set().entries(names).finish()
+    }
+}
 
 /// Why headers can not be sent. Never carries a value, which may be a credential.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -146,6 +155,12 @@ mod tests {
         );
         assert_eq!(CustomHeaders::new([("x-empty", "")]).unwrap().0.len(), 1);
         assert_eq!(CustomHeaders::new([]).unwrap(), CustomHeaders::default());
+    }
+
+    #[test]
+    fn debug_output_tells_names_and_no_values() {
+        let headers = CustomHeaders::new([("X-Api-Key", "hidden"), ("x-b", "hidden")]).unwrap();
+        assert_eq!(format!("{headers:?}"), r#"{"x-api-key", "x-b"}"#);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! Rows are written by hand, by the console and by scripts, so every attribute may be missing or
 //! have another type: that is a finding about this row, never a reason to stop.
 
+use std::fmt;
+
 use crate::header::{CustomHeaders, HeaderError};
 use crate::identity::{SubscriberId, SubscriberIdError};
 
@@ -10,8 +12,8 @@ use crate::identity::{SubscriberId, SubscriberIdError};
 const URL_MAX_BYTES: usize = 2048;
 
 /// One attribute of a row, as far as a subscription needs it. The shells map DynamoDB's values
-/// to this.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// to this. `Debug` tells no text, which may be a credential.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Attribute<'a> {
     /// A string, `{"S":"…"}`.
     Text(&'a str),
@@ -19,6 +21,16 @@ pub enum Attribute<'a> {
     Flag(bool),
     /// Any other type.
     Other,
+}
+
+impl fmt::Debug for Attribute<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(_) => f.write_str("Text(redacted)"),
+            Self::Flag(flag) => write!(f, "Flag({flag})"),
+            Self::Other => f.write_str("Other"),
+        }
+    }
 }
 
 /// The attributes of one row. `description`, which is for people, is not looked at.
@@ -163,6 +175,23 @@ mod tests {
         };
         let headers = Subscription::from_row(with_headers).unwrap().headers;
         assert_eq!(headers.iter().collect::<Vec<_>>(), [("x-api-key", "k")]);
+    }
+
+    #[test]
+    fn debug_output_tells_names_of_headers_and_no_values() {
+        let row = Row {
+            headers: Some(Ok(vec![("x-api-key", Attribute::Text("hidden"))])),
+            ..GOOD
+        };
+        assert_eq!(
+            format!("{:?}", row.headers),
+            r#"Some(Ok([("x-api-key", Text(redacted))]))"#
+        );
+        let subscription = format!("{:?}", Subscription::from_row(row).unwrap());
+        assert!(
+            subscription.ends_with(r#"headers: {"x-api-key"} }"#),
+            "{subscription}"
+        );
     }
 
     #[test]

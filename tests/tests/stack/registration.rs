@@ -41,7 +41,7 @@ async fn a_partner_is_registered_and_what_is_broken_afterwards_is_named() {
     let receiver = Receiver::always(Answer::status(204)).await;
     let url = receiver.url("/webhooks?token=t-1");
 
-    // The secret is shown once.
+    // The secret is shown.
     let subscribe = [
         "subscribe",
         "kasse-neu",

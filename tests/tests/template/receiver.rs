@@ -211,7 +211,7 @@ fn the_readme_and_the_console_list_every_parameter() {
     let template = Template::read_receiver();
     let readme = read("", "README.md");
     let (_, section) = readme.split_once("\n### A receiver to deploy\n").unwrap();
-    let (section, _) = section.split_once("\n#").expect("a next section");
+    let (section, _) = section.split_once("\n## ").expect("a next section");
     let rows = section.lines().filter_map(|line| {
         let mut cells = line.strip_prefix("| `")?.split(" | ");
         let name = cells.next()?.strip_suffix('`')?;

@@ -282,14 +282,14 @@ mod tests {
         }
         summary.redriven.add(Source::Record);
         summary.left.nothing_to_do.add(Settled::Delivered);
-        summary.left.skipped.add(Obstacle::SwitchedOff);
+        summary.left.skipped.add(Obstacle::Disabled);
         summary.dead_letter_queue.not_jobs = 3;
         assert_eq!(
             summary.to_string(),
             "\
 Redriven: 12 deliveries (11 from the dead-letter queue, 1 from records).
 Delivered meanwhile, nothing to do: 1
-Not redriven, the subscription is switched off: 1
+Not redriven, the subscription is disabled: 1
 Refused by the jobs queue and still dead (InvalidMessageContents: \\u{1b}[2J): 1
 Dead letters that could not be deleted; the next run does it: 2
 Messages in the dead-letter queue that are not delivery jobs, left there: 3
@@ -310,7 +310,7 @@ Run it again to go on: what was redriven is not sent twice."
                 &json!({"deadLetters": 0, "records": 0}),
                 &json!({"delivered": 0, "underWay": 0, "onItsWay": 0, "notDead": 0}),
                 &json!({
-                    "notSubscribed": 0, "switchedOff": 0, "brokenSubscription": 0,
+                    "notSubscribed": 0, "disabled": 0, "brokenSubscription": 0,
                     "bodyOmitted": 0, "bodyUnreadable": 0, "tooLarge": 1,
                 })
             )

@@ -51,8 +51,8 @@ pub(crate) enum Settled {
 pub(crate) enum Obstacle {
     /// There is no subscription any more.
     NotSubscribed,
-    /// The subscription is switched off.
-    SwitchedOff,
+    /// The subscription is disabled.
+    Disabled,
     /// The row is not a subscription.
     BrokenSubscription,
     /// The record is without its payload: it was too large. Only the dead-letter queue has it.
@@ -86,7 +86,7 @@ impl Display for Settled {
 impl Kind for Obstacle {
     const ALL: &'static [Self] = &[
         Self::NotSubscribed,
-        Self::SwitchedOff,
+        Self::Disabled,
         Self::BrokenSubscription,
         Self::BodyOmitted,
         Self::BodyUnreadable,
@@ -99,7 +99,7 @@ impl Display for Obstacle {
         f.write_str("Not redriven, ")?;
         f.write_str(match self {
             Self::NotSubscribed => "nobody is subscribed any more",
-            Self::SwitchedOff => "the subscription is switched off",
+            Self::Disabled => "the subscription is disabled",
             Self::BrokenSubscription => "the row in the subscriptions table is broken",
             Self::BodyOmitted => {
                 "only the dead-letter queue had the payload: it was too large for the record"
@@ -175,7 +175,7 @@ pub(crate) fn of_subscription(
         None => Err(Obstacle::NotSubscribed),
         Some(Err(_)) => Err(Obstacle::BrokenSubscription),
         Some(Ok(subscription)) if subscription.enabled => Ok(subscription),
-        Some(Ok(_)) => Err(Obstacle::SwitchedOff),
+        Some(Ok(_)) => Err(Obstacle::Disabled),
     }
 }
 
@@ -415,7 +415,7 @@ mod tests {
         assert!(of_subscription(Some(&subscription(true))).is_ok());
         for (row, obstacle) in [
             (None, Obstacle::NotSubscribed),
-            (Some(subscription(false)), Obstacle::SwitchedOff),
+            (Some(subscription(false)), Obstacle::Disabled),
             (Some(Err(RowError::EmptyUrl)), Obstacle::BrokenSubscription),
         ] {
             assert_eq!(of_subscription(row.as_ref()), Err(obstacle));

@@ -52,6 +52,12 @@ pub fn facts(value: &Value, now: SystemTime, reveal: bool) -> Result<Vec<Facts>,
         .collect())
 }
 
+/// The one that a partner verifies with from now on: the newest of those that sign.
+#[must_use]
+pub fn newest_active(secrets: &[Facts]) -> Option<&Facts> {
+    secrets.iter().find(|secret| secret.active)
+}
+
 impl Facts {
     /// Whether and until when it signs, in words.
     #[must_use]
@@ -128,6 +134,21 @@ impl Handover {
                 Scheme::V1a => None,
             },
             public_key: first.and_then(|secret| secret.public_key()),
+        }
+    }
+
+    /// What stands before it: a shared secret is kept from others, and of a public key the partner
+    /// must be sure whose it is. Both can be seen again.
+    #[must_use]
+    pub fn heading(&self, subscriber_id: &str) -> String {
+        let show = format!("`webhooks secret show {subscriber_id}");
+        match &self.public_key {
+            None => {
+                format!("For the partner, over a safe channel ({show} --reveal` shows it again):")
+            }
+            Some(_) => format!(
+                "For the partner, which is to be sure that it is yours ({show}` shows it again):"
+            ),
         }
     }
 

@@ -66,7 +66,10 @@ pub async fn run(arguments: &Arguments, context: &Context) -> Result<List, Error
     for entry in Subscriptions::new(&aws, &stack).all().await? {
         match SubscriberId::parse(&entry.subscriber_id) {
             Ok(id) => *enabled.entry(id).or_insert(false) |= entry.is_enabled(),
-            Err(error) => odd.push(format!("{}: {error}", entry.subscriber_id)),
+            Err(error) => odd.push(format!(
+                "{}: {error}: `webhooks list` prints the command that deletes it",
+                entry.subscriber_id
+            )),
         }
     }
     output::notes(&odd);

@@ -62,12 +62,12 @@ pub async fn run(arguments: &Arguments, context: &Context) -> Result<New, Error>
 
 impl Display for New {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let id = &self.subscriber_id;
         let (name, text) = self.handover.line();
         write!(
             f,
-            "{} has a secret now. For the partner, over a safe channel, as it is shown only now:\n\
-             \n  {name}  {text}",
-            self.subscriber_id
+            "{id} has a secret now. {}\n\n  {name}  {text}",
+            self.handover.heading(id)
         )
     }
 }

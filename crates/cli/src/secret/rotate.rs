@@ -11,12 +11,13 @@ use webhooks_core::secret::{self, RotateError, Scheme};
 
 use super::facts::{Facts, Handover, facts, random};
 use super::missing;
+use super::refusal::{Refusal, in_words, refusals};
 use crate::args::subscriber_id;
 use crate::error::{Error, Exit};
 use crate::moment::Time;
 use crate::parameters::{Parameters, Value};
 use crate::stack::Stack;
-use crate::{Context, aws, span};
+use crate::{Context, aws, confirm, span};
 
 /// The longest overlap. A secret that signs for longer beside another one was not rotated.
 const LONGEST_OVERLAP: Duration = Duration::from_secs(30 * 86_400);
@@ -37,6 +38,10 @@ pub struct Arguments {
     /// [default: as the newest secret is]
     #[arg(long, value_name = "SCHEME", value_parser = super::scheme)]
     pub scheme: Option<Scheme>,
+
+    /// Do not ask before the old secrets end now; without a terminal --overlap 0 needs it
+    #[arg(long, short)]
+    pub yes: bool,
 }
 
 fn overlap(text: &str) -> Result<Duration, String> {
@@ -63,6 +68,10 @@ pub struct Rotated {
     pub everywhere_at: Time,
     /// The old secrets that go on signing beside it.
     pub old: Vec<Facts>,
+    /// What becomes of webhooks that the partner refuses until it has the new one, if the old ones
+    /// have ended.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub refusals: Vec<Refusal>,
     /// The SSM parameter that holds them.
     pub parameter: String,
     /// Its version now.
@@ -77,6 +86,14 @@ pub struct Rotated {
 /// If there is nothing to rotate, if the overlap is too short, or if it can not be stored.
 pub async fn run(arguments: &Arguments, context: &Context) -> Result<Rotated, Error> {
     let (subscriber, overlap) = (&arguments.subscriber, arguments.overlap);
+    let ask = overlap.is_zero() && !arguments.yes;
+    if ask && !confirm::can_ask() {
+        return Err(Error::Usage(
+            "--overlap 0 ends the old secrets now, whether or not the partner has the new one, and \
+             there is no terminal to ask on: confirm it by --yes"
+                .to_owned(),
+        ));
+    }
     let aws = aws::config(&context.global).await?;
     let stack = Stack::read(context, &aws).await?;
     let cache = stack.secret_cache();
@@ -84,11 +101,28 @@ pub async fn run(arguments: &Arguments, context: &Context) -> Result<Rotated, Er
     let parameters = Parameters::new(&aws, &stack);
     let found = parameters.read(subscriber).await?;
     let found = found.ok_or_else(|| missing(&parameters, subscriber))?;
-    // Not when the command was started: what was read is of now.
+    let refusals = match overlap.is_zero() {
+        // A leak does not wait until the stack's parameters are right.
+        true => stack.policy().as_ref().map(refusals).unwrap_or_default(),
+        false => Vec::new(),
+    };
+    if ask && !confirm::agreed(&question(subscriber, &refusals)).await {
+        return Err(Error::Failed("nothing was changed".to_owned()));
+    }
+    // Not when the command was started, nor when the question was asked: what is rotated is what
+    // is there now.
+    let found = match ask {
+        true => parameters.read(subscriber).await?,
+        false => Some(found),
+    };
+    let found = found.ok_or_else(|| missing(&parameters, subscriber))?;
     let now = SystemTime::now();
     let name = parameters.name(subscriber);
     let newest = found.value.secrets();
-    let newest = newest.iter().flat_map(|secrets| secrets.iter()).next();
+    let newest = newest.as_ref().ok().and_then(|secrets| {
+        let mut active = secrets.active(now);
+        active.next().or_else(|| secrets.iter().next())
+    });
     let newest = newest.map_or(Scheme::V1, |secret| secret.scheme());
     let scheme = arguments.scheme.unwrap_or(newest);
     let new = random(scheme)?;
@@ -106,6 +140,7 @@ pub async fn run(arguments: &Arguments, context: &Context) -> Result<Rotated, Er
         handover: Handover::of(&new, scheme),
         everywhere_at: Time::new(SystemTime::now() + cache),
         old: old.into_iter().skip(1).collect(),
+        refusals,
         parameter: name,
         version,
         overwritten: (version > found.version + 1).then_some(version - 1),
@@ -123,6 +158,18 @@ fn refuse_a_gap(overlap: Duration, cache: Duration) -> Result<(), Error> {
          not be shorter; --overlap 0 ends the old secret now, as after a leak",
         span::exact(cache.as_secs())
     )))
+}
+
+/// What is asked before the old secrets end at once.
+fn question(subscriber: &SubscriberId, refusals: &[Refusal]) -> String {
+    let cost = match refusals {
+        [] => String::new(),
+        refusals => format!(" What it refuses by {}.", in_words(refusals)),
+    };
+    format!(
+        "The old secrets end now, and {subscriber} can verify nothing until it has the new one.{cost} \
+         Go on?"
+    )
 }
 
 fn rotated(
@@ -153,24 +200,36 @@ impl Display for Rotated {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let (name, text) = self.handover.line();
         let everywhere = self.everywhere_at;
+        let id = &self.subscriber_id;
         write!(
             f,
-            "{} has a new secret. For the partner, over a safe channel, as it is shown only now:\n\
-             \n  {name}  {text}\n\n",
-            self.subscriber_id
+            "{id} has a new secret. {}\n\n  {name}  {text}\n\n",
+            self.handover.heading(id)
         )?;
         if self.old.is_empty() {
             write!(
                 f,
                 "The old one has ended. Functions that are warm still sign with it, until \
-                 {everywhere} at the latest\n(while SSM can not be asked, for half an hour at \
-                 most).\nUntil the partner has the new one it refuses what comes, and that is \
-                 tried again later."
+                 {everywhere} at the latest\n(where SSM can not be asked, half an hour from now \
+                 at the latest).\nUntil the partner has the new one it can verify nothing."
+            )?;
+            if !self.refusals.is_empty() {
+                write!(
+                    f,
+                    " By this stack's retry policy a webhook that it\nrefuses by {}.",
+                    in_words(&self.refusals)
+                )?;
+            }
+            write!(
+                f,
+                " When it has the new one, send again what is dead:\n  webhooks redrive \
+                 --subscriber {id}"
             )?;
         } else {
             write!(
                 f,
-                "It signs in every function from {everywhere} on. Beside it:"
+                "It signs in every function from {everywhere} on (where SSM can not be asked, half \
+                 an hour from\nnow at the latest). Beside it:"
             )?;
             for facts in &self.old {
                 write!(f, "\n  the old one ({}) {}", facts.scheme, facts.standing())?;
@@ -226,6 +285,22 @@ mod tests {
                 ))
             );
         }
+    }
+
+    #[test]
+    fn the_question_says_what_the_end_of_the_old_secrets_costs() {
+        let subscriber = SubscriberId::parse("kasse-nord").unwrap();
+        let asked = |refusals: &[Refusal]| question(&subscriber, refusals);
+        assert_eq!(
+            asked(&refusals(&webhooks_core::policy::RetryPolicy::bounded())),
+            "The old secrets end now, and kasse-nord can verify nothing until it has the new one. \
+             What it refuses by 400, 401 or 403 is dead at once. Go on?"
+        );
+        assert_eq!(
+            asked(&[]),
+            "The old secrets end now, and kasse-nord can verify nothing until it has the new one. Go \
+             on?"
+        );
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use webhooks_core::header::CustomHeaders;
+use webhooks_core::subscription::{RowError, Subscription};
+use webhooks_shell::aws as shell;
 use webhooks_shell::records::Item;
 
 use super::summary::{Done, Row};
@@ -9,6 +11,7 @@ use crate::subscriptions::{Change, Entry, shown_url};
 
 /// What the command line asks of every row.
 pub(super) struct Wish<'a> {
+    pub(super) subscriber: &'a str,
     pub(super) url: &'a str,
     /// Nothing if the headers are to stay as they are.
     pub(super) headers: Option<&'a CustomHeaders>,
@@ -16,8 +19,19 @@ pub(super) struct Wish<'a> {
     pub(super) description: Option<&'a str>,
 }
 
-/// The change that a row needs, and what is told of it once it is done.
-pub(super) fn planned(event_type: &str, read: Option<&Entry>, wish: &Wish<'_>) -> (Change, Row) {
+/// What is to be done with a row.
+#[derive(Debug)]
+pub(super) struct Plan {
+    /// What has to be changed.
+    pub(super) change: Change,
+    /// What is told of it once it is done.
+    pub(super) row: Row,
+    /// What is wrong with the row even then.
+    pub(super) broken: Option<RowError>,
+}
+
+/// The change that a row needs.
+pub(super) fn planned(event_type: &str, read: Option<&Entry>, wish: &Wish<'_>) -> Plan {
     let mut change = Change::default();
     let mut says = Vec::new();
     let enabled = match read {
@@ -74,7 +88,12 @@ pub(super) fn planned(event_type: &str, read: Option<&Entry>, wish: &Wish<'_>) -
             .filter(|_| !enabled)
             .and_then(|entry| entry.disabled_reason.clone()),
     };
-    (change, row)
+    let afterwards = change.applied(event_type, wish.subscriber, read);
+    Plan {
+        broken: Subscription::from_row(shell::row(&afterwards)).err(),
+        change,
+        row,
+    }
 }
 
 /// Whether the row is enabled afterwards. What is off stays off, and what is not a boolean was as
@@ -147,6 +166,7 @@ mod tests {
     }
 
     const WISH: Wish<'static> = Wish {
+        subscriber: "a",
         url: "https://a.example/new?t=2",
         headers: None,
         description: None,
@@ -157,12 +177,28 @@ mod tests {
         let entry = entry(&[
             ("url", s("https://a.example/new?t=2")),
             ("enabled", AttributeValue::Bool(true)),
-            ("headers", s("broken")),
             ("description", s("the till")),
         ]);
-        let (change, row) = planned("OrderPaid", Some(&entry), &WISH);
-        assert_eq!(change, Change::default());
-        assert_eq!(row.done, Done::Unchanged);
+        let plan = planned("OrderPaid", Some(&entry), &WISH);
+        assert_eq!(plan.change, Change::default());
+        assert_eq!(plan.row.done, Done::Unchanged);
+        assert_eq!(plan.broken, None);
+        assert_eq!(planned("OrderPaid", None, &WISH).broken, None);
+    }
+
+    #[test]
+    fn what_stays_broken_is_told_and_headers_that_are_replaced_are_not() {
+        let entry = entry(&[("headers", s("x-a: 1"))]);
+        let plan = planned("OrderPaid", Some(&entry), &WISH);
+        assert_eq!(plan.broken.unwrap().to_string(), "`headers`: not a map (M)");
+        let headers = CustomHeaders::new([("x-a", "1")]).unwrap();
+        for headers in [headers, CustomHeaders::default()] {
+            let wish = Wish {
+                headers: Some(&headers),
+                ..WISH
+            };
+            assert_eq!(planned("OrderPaid", Some(&entry), &wish).broken, None);
+        }
     }
 
     #[test]
@@ -182,7 +218,7 @@ mod tests {
                 ("enabled", AttributeValue::Bool(false)),
                 ("disabledReason", s("maintenance")),
             ]);
-            let (change, row) = planned("OrderPaid", Some(&entry), &WISH);
+            let Plan { change, row, .. } = planned("OrderPaid", Some(&entry), &WISH);
             assert_eq!(change.set.keys().collect::<Vec<_>>(), [&"url"]);
             assert_eq!(row.changes, [said]);
             assert_eq!(row.done, Done::Changed);
@@ -208,7 +244,7 @@ mod tests {
             description: Some(""),
             ..WISH
         };
-        let (change, row) = planned("OrderPaid", Some(&entry), &wish);
+        let Plan { change, row, .. } = planned("OrderPaid", Some(&entry), &wish);
         assert_eq!(change.remove, ["headers", "description"]);
         assert_eq!(row.changes, ["headers removed", "description removed"]);
         let headers = CustomHeaders::new([("X-A", "1")]).unwrap();
@@ -217,13 +253,13 @@ mod tests {
             description: Some("the till"),
             ..WISH
         };
-        assert!(planned("OrderPaid", Some(&entry), &wish).0.is_empty());
+        assert!(planned("OrderPaid", Some(&entry), &wish).change.is_empty());
     }
 
     #[test]
     fn what_is_broken_is_mended_and_never_switched_on_by_it() {
         let broken = entry(&[("url", AttributeValue::Bool(true)), ("enabled", s("false"))]);
-        let (change, row) = planned("OrderPaid", Some(&broken), &WISH);
+        let Plan { change, row, .. } = planned("OrderPaid", Some(&broken), &WISH);
         assert_eq!(change.set["enabled"], AttributeValue::Bool(false));
         assert!(!row.enabled);
         assert_eq!(
@@ -234,7 +270,7 @@ mod tests {
             ]
         );
         let bare = entry(&[("url", s(WISH.url))]);
-        let (change, row) = planned("OrderPaid", Some(&bare), &WISH);
+        let Plan { change, row, .. } = planned("OrderPaid", Some(&bare), &WISH);
         assert_eq!(change.set["enabled"], AttributeValue::Bool(true));
         assert!(row.enabled);
     }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::error::Exit;
 use crate::output::{Report, safe};
-use crate::secret::facts::{Facts, Handover};
+use crate::secret::facts::{Facts, Handover, newest_active};
 
 /// What `subscribe` gives.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -37,10 +37,12 @@ pub enum SecretState {
         /// What is known of it, and of those beside it.
         secrets: Vec<Facts>,
     },
-    /// Made earlier, and not fit to sign with.
+    /// Made earlier, and not fit to sign with, or gone meanwhile.
     Unusable {
         /// Why not.
         problem: String,
+        /// What to do about it.
+        mend: String,
     },
 }
 
@@ -109,7 +111,7 @@ impl Display for Subscribed {
                 let reason = reason.map_or(String::new(), |reason| format!(" ({reason})"));
                 write!(
                     f,
-                    "; still switched off{reason}, switch it on by `webhooks enable {id} --event {}`",
+                    "; still disabled{reason}, enable it by `webhooks enable {id} --event {}`",
                     safe(&row.event_type)
                 )?;
             }
@@ -138,15 +140,12 @@ impl Subscribed {
         let (name, text) = match &self.secret {
             SecretState::New(handover) => {
                 let (name, text) = handover.line();
-                writeln!(
-                    f,
-                    "\nFor the partner, over a safe channel, as the {name} is shown only now:\n"
-                )?;
+                writeln!(f, "\n{}\n", handover.heading(id))?;
                 (name, text.to_owned())
             }
             SecretState::There { secrets } => {
                 writeln!(f, "\nFor the partner:\n")?;
-                match secrets.iter().find_map(|secret| secret.public_key.clone()) {
+                match newest_active(secrets).and_then(|secret| secret.public_key.clone()) {
                     Some(key) => ("public key", key),
                     None => (
                         "secret",
@@ -156,12 +155,8 @@ impl Subscribed {
                     ),
                 }
             }
-            SecretState::Unusable { problem } => {
-                return write!(
-                    f,
-                    "\nNothing can be signed: {problem}. Mend it, or replace it by `webhooks secret \
-                     rotate {id} --overlap 0`."
-                );
+            SecretState::Unusable { problem, mend } => {
+                return write!(f, "\nNothing can be signed: {problem}. {mend}.");
             }
         };
         write!(

@@ -26,9 +26,9 @@ pub struct Entry {
     pub headers: BTreeMap<String, String>,
     /// What people say of it.
     pub description: Option<String>,
-    /// Why it was switched off.
+    /// Why it was disabled.
     pub disabled_reason: Option<String>,
-    /// When it was switched off.
+    /// When it was disabled.
     pub disabled_at: Option<Time>,
     /// The row as `dispatch` and `deliver` read it, or why they can not.
     pub subscription: Result<Subscription, RowError>,
@@ -118,7 +118,7 @@ impl Entry {
         Some(match error {
             RowError::Headers(_) => format!(
                 "`webhooks subscribe {id} --event {event_type} --url URL` with --no-headers, or with \
-                 all headers that it is to have by --header"
+                 all headers that it is to have by --header-file"
             ),
             RowError::Missing(_)
             | RowError::WrongType(..)
@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(
             mend("a", ("headers", s("x: y"))),
             "`webhooks subscribe a --event OrderPaid --url URL` with --no-headers, or with all \
-             headers that it is to have by --header"
+             headers that it is to have by --header-file"
         );
         assert_eq!(
             mend("a", ("enabled", s("true"))),

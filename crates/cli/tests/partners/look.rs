@@ -33,6 +33,8 @@ subscriber  event type     url                   enabled  reason                
 by hand     OrderPaid      x                     broken   `subscriberId`: a subscriberId is 1 to 64 characters of A-Z, a-z, 0-9, `_` and `-`  -
 kasse-nord  OrderPaid      https://a.example/h   yes      -                                                                                   the till
 kasse-nord  OrderRefunded  https://8.8.8.8/hook  no       the endpoint answered 410 Gone                                                      -
+
+Broken: by hand, OrderPaid: no verb can name it; delete it by `aws dynamodb delete-item --table-name subscriptions --key '{\"eventType\":{\"S\":\"OrderPaid\"},\"subscriberId\":{\"S\":\"by hand\"}}'`
 "
     );
     let report = done(
@@ -53,9 +55,28 @@ kasse-nord  OrderRefunded  https://8.8.8.8/hook  no       the endpoint answered 
             "url": "https://8.8.8.8/hook", "enabled": false,
             "disabledReason": "the endpoint answered 410 Gone",
             "disabledAt": "2026-11-30T12:00:00.000Z", "description": null, "problem": null,
+            "mend": null,
         }]})
     );
-    let ran = run(&stage, &["list", "--subscriber", "nobody"]).await;
+    for (filter, missing) in [
+        (
+            &["--subscriber", "nobody"][..],
+            "nobody is not subscribed to anything",
+        ),
+        (
+            &["--subscriber", "kasse-nord", "--event", "OrderShipped"],
+            "kasse-nord is not subscribed to OrderShipped",
+        ),
+    ] {
+        assert_eq!(
+            failed(&stage, &[&["list"], filter].concat()).await,
+            (
+                Some(3),
+                format!("webhooks: {missing}: `webhooks list` shows who is subscribed to what\n")
+            )
+        );
+    }
+    let ran = run(&stage, &["list", "--event", "OrderShipped"]).await;
     assert_eq!(
         (ran.code, ran.stdout.as_str()),
         (Some(0), "There are no such subscriptions.\n")
@@ -96,7 +117,7 @@ async fn a_partner_is_shown_whole_but_for_what_is_secret() {
     about      the till
   event        OrderRefunded
     url        https://8.8.8.8/hook
-    state      switched off since 2026-11-30T12:00:00.000Z: maintenance
+    state      disabled since 2026-11-30T12:00:00.000Z: maintenance
   secret       v1, signs
   secret       v1, signs until 2099-01-01T00:00:00.000Z
 "

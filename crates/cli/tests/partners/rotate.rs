@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 use e2e::fake_aws::Reply;
 use e2e::signature::secret_for;
 use serde_json::json;
+use webhooks_core::secret::{Scheme, secret_text};
 use webhooks_core::timestamp;
 
 use super::{NONE, PARAMETER, changes, done, failed, run, stage};
@@ -32,18 +33,19 @@ async fn the_new_secret_signs_first_and_the_old_one_beside_it_for_a_day() {
     assert_eq!(
         lines[..3],
         [
-            "kasse-nord has a new secret. For the partner, over a safe channel, as it is shown \
-             only now:",
+            "kasse-nord has a new secret. For the partner, over a safe channel (`webhooks secret \
+             show kasse-nord --reveal` shows it again):",
             "",
             &format!("  secret  {new}"),
         ]
     );
     let everywhere = lines[4]
         .strip_prefix("It signs in every function from ")
-        .and_then(|rest| rest.strip_suffix(" on. Beside it:"));
+        .and_then(|rest| rest.strip_suffix(" on (where SSM can not be asked, half an hour from"));
     assert_eq!(seconds_ahead(&json!(everywhere)), 300);
-    assert_eq!(lines[5], format!("  the old one (v1) signs until {until}"));
-    assert_eq!(lines.len(), 6);
+    assert_eq!(lines[5], "now at the latest). Beside it:");
+    assert_eq!(lines[6], format!("  the old one (v1) signs until {until}"));
+    assert_eq!(lines.len(), 7);
     let put = &stage.aws.calls("PutParameter")[0];
     assert_eq!(
         (&put["Overwrite"], &put["Type"]),
@@ -81,7 +83,7 @@ async fn after_a_leak_the_old_secret_ends_at_once_as_far_as_it_can() {
         stage.set_secret("kasse-nord", &value);
         let ran = run(
             &stage,
-            &["secret", "rotate", "kasse-nord", "--overlap", "0"],
+            &["secret", "rotate", "kasse-nord", "--overlap", "0", "--yes"],
         )
         .await;
         assert_eq!(ran.code, Some(0), "{ran:?}");
@@ -96,6 +98,81 @@ async fn after_a_leak_the_old_secret_ends_at_once_as_far_as_it_can() {
             ran.stdout
         );
     }
+}
+
+#[tokio::test]
+async fn what_is_refused_after_a_leak_is_told_by_the_stacks_policy() {
+    let rotate = ["secret", "rotate", "kasse-nord", "--overlap", "0", "--yes"];
+    for (policy, tries, told) in [
+        ("standard", 8, "400, 401 or 403 is dead after 8 tries"),
+        ("bounded", 1, "400, 401 or 403 is dead at once"),
+        ("contract-72h", 3, "400, 401 or 403 is dead after 3 tries"),
+        ("payments-24h", 1, "400, 401 or 403 is dead at once"),
+    ] {
+        let stage = stage().await;
+        stage.aws.set_stack_parameter("RetryPolicy", policy);
+        stage.set_secret("kasse-nord", &secret_for("old"));
+        let ran = run(&stage, &rotate).await;
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        assert!(
+            ran.stdout.ends_with(&format!(
+                "half an hour from now at the latest).\n\
+                 Until the partner has the new one it can verify nothing. By this stack's retry \
+                 policy a webhook that it\nrefuses by {told}. When it has the new one, send again \
+                 what is dead:\n  webhooks redrive --subscriber kasse-nord\n"
+            )),
+            "{}",
+            ran.stdout
+        );
+        let report = done(&stage, &rotate).await;
+        assert_eq!(
+            report["refusals"][1],
+            json!({"status": 401, "tries": tries})
+        );
+    }
+    // A stack of which no policy can be told does not hold it up.
+    let stage = stage().await;
+    stage.aws.set_stack_parameter("RetryPolicy", "ours");
+    stage.set_secret("kasse-nord", &secret_for("old"));
+    let ran = run(&stage, &rotate).await;
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(
+        ran.stdout.ends_with(
+            "it can verify nothing. When it has the new one, send again what is dead:\n  webhooks \
+             redrive --subscriber kasse-nord\n"
+        ),
+        "{}",
+        ran.stdout
+    );
+}
+
+#[tokio::test]
+async fn the_old_secret_does_not_end_at_once_unless_that_is_confirmed() {
+    let stage = stage().await;
+    stage.set_secret("kasse-nord", &secret_for("old"));
+    for overlap in ["0", "0s"] {
+        let rotate = ["secret", "rotate", "kasse-nord", "--overlap", overlap];
+        assert_eq!(
+            failed(&stage, &rotate).await,
+            (
+                Some(2),
+                "webhooks: --overlap 0 ends the old secrets now, whether or not the partner has the \
+                 new one, and there is no terminal to ask on: confirm it by --yes\n"
+                    .into()
+            )
+        );
+    }
+    assert_eq!(stage.aws.all_calls().len(), 0);
+}
+
+#[tokio::test]
+async fn an_ended_secret_does_not_decide_how_the_new_one_signs() {
+    let stage = stage().await;
+    let ended = secret_text(Scheme::V1a, &[1; 32]);
+    let value = format!("{ended};until=2020-01-01T00:00:00Z {}", secret_for("old"));
+    stage.set_secret("kasse-nord", &value);
+    let report = done(&stage, &["secret", "rotate", "kasse-nord"]).await;
+    assert_eq!(report["scheme"], "v1");
 }
 
 #[tokio::test]

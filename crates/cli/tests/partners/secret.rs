@@ -15,8 +15,8 @@ async fn a_first_secret_is_made_and_a_second_is_refused() {
     assert_eq!(
         ran.stdout,
         format!(
-            "kasse-nord has a secret now. For the partner, over a safe channel, as it is shown only \
-             now:\n\n  secret  {secret}\n"
+            "kasse-nord has a secret now. For the partner, over a safe channel (`webhooks secret \
+             show kasse-nord --reveal` shows it again):\n\n  secret  {secret}\n"
         )
     );
     assert_eq!(
@@ -34,6 +34,14 @@ async fn a_first_secret_is_made_and_a_second_is_refused() {
     assert_eq!(report["scheme"], "v1a");
     assert_eq!(report["secret"], json!(null));
     assert!(report["publicKey"].as_str().unwrap().starts_with("whpk_"));
+    let ran = run(&stage, &["secret", "new", "kasse-west", "--scheme", "v1a"]).await;
+    assert!(
+        ran.stdout.starts_with(
+            "kasse-west has a secret now. For the partner, which is to be sure that it is yours \
+             (`webhooks secret show kasse-west` shows it again):\n\n  public key  whpk_"
+        ),
+        "{ran:?}"
+    );
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use e2e::fake_aws::Reply;
 use e2e::signature::secret_for;
 use serde_json::json;
+use webhooks_core::secret::{Scheme, SigningSecrets, secret_text};
 
 use super::{NONE, PARAMETER, changes, done, failed, put_row, run, stage};
 
@@ -19,7 +20,7 @@ const ONE: [&str; 6] = [
 ];
 
 #[tokio::test]
-async fn a_new_partner_gets_rows_and_a_secret_that_is_shown_once() {
+async fn a_new_partner_gets_rows_and_a_secret() {
     let stage = stage().await;
     let arguments = [&ONE[..], &["--event", "OrderRefunded"]].concat();
     let ran = run(&stage, &arguments).await;
@@ -33,7 +34,7 @@ async fn a_new_partner_gets_rows_and_a_secret_that_is_shown_once() {
             "kasse-nord  OrderPaid: subscribed
 kasse-nord  OrderRefunded: subscribed
 
-For the partner, over a safe channel, as the secret is shown only now:
+For the partner, over a safe channel (`webhooks secret show kasse-nord --reveal` shows it again):
 
   url          https://8.8.8.8/hook
   events       OrderPaid, OrderRefunded
@@ -120,7 +121,7 @@ async fn another_url_is_said_and_neither_the_secret_nor_the_switch_is_touched() 
     assert_eq!(
         ran.stdout.lines().next().unwrap(),
         "kasse-nord  OrderPaid: changed, url changed from https://9.9.9.9/old to \
-         https://8.8.8.8/hook; still switched off (the endpoint answered 410 Gone), switch it on \
+         https://8.8.8.8/hook; still disabled (the endpoint answered 410 Gone), enable it \
          by `webhooks enable kasse-nord --event OrderPaid`"
     );
     let mut expected = row;
@@ -154,6 +155,142 @@ async fn of_a_v1a_secret_the_partner_gets_the_public_key_alone() {
          secret rotate kasse-nord --scheme v1`\n"
     );
     assert_eq!(stage.aws.parameter(PARAMETER), Some(secret));
+}
+
+#[tokio::test]
+async fn a_partner_verifies_with_the_newest_secret_that_signs() {
+    let stage = stage().await;
+    let key = |byte| secret_text(Scheme::V1a, &[byte; 32]);
+    let public = |byte| {
+        let secrets = SigningSecrets::parse(&key(byte)).unwrap();
+        secrets.iter().next().unwrap().public_key().unwrap()
+    };
+    let shared = secret_for("kasse-nord");
+    let ended = ";until=2020-01-01T00:00:00Z";
+    let old = ";until=2099-01-01T00:00:00Z";
+    let given = "  secret       the one that it has already (`webhooks secret show kasse-nord \
+                 --reveal`)\n"
+        .to_owned();
+    let public_2 = format!("  public key   {}\n", public(2));
+    for (value, line) in [
+        (format!("{shared} {}{old}", key(1)), &given),
+        (format!("{}{ended} {shared}", key(1)), &given),
+        (
+            format!("{}{ended} {} {shared}{old}", key(1), key(2)),
+            &public_2,
+        ),
+        (format!("{} {}{ended}", key(2), key(1)), &public_2),
+    ] {
+        stage.set_secret("kasse-nord", &value);
+        let ran = run(&stage, &ONE).await;
+        assert!(ran.stdout.contains(line), "{line}: {ran:?}");
+    }
+}
+
+#[tokio::test]
+async fn headers_do_not_go_to_another_host_unsaid() {
+    let stage = stage().await;
+    let row = |url: &str| {
+        let headers = json!({"X-Api-Key": {"S": "hidden"}, "Webhook-Id": {"S": "hidden"}});
+        put_row(
+            &stage,
+            "OrderPaid",
+            &json!({"url": {"S": url}, "headers": {"M": headers}}),
+        )
+    };
+    for url in [
+        "https://9.9.9.9/hook",
+        "https://8.8.8.8:8443/hook",
+        "http://8.8.8.8/hook",
+        "broken",
+    ] {
+        let before = row(url);
+        assert_eq!(
+            failed(&stage, &ONE).await,
+            (
+                Some(2),
+                "webhooks: --url leads to another host, and the headers that were given for the one \
+                 before would go there too: x-api-key. Say what the new host is to get: all its \
+                 headers by --header-file (or --header), or none by --no-headers; nothing was \
+                 changed\n"
+                    .into()
+            ),
+            "{url}"
+        );
+        assert_eq!(changes(&stage), NONE);
+        assert_eq!(stage.aws.row("OrderPaid", "kasse-nord"), Some(before));
+    }
+    // The other path of the same host gets what it got.
+    row("https://8.8.8.8:443/other");
+    done(&stage, &ONE).await;
+    for say in [&["--no-headers"][..], &["--header", "x-b: 2"]] {
+        row("https://9.9.9.9/hook");
+        done(&stage, &[&ONE[..], say].concat()).await;
+    }
+    let row = stage.aws.row("OrderPaid", "kasse-nord").unwrap();
+    assert_eq!(row["headers"], json!({"M": {"x-b": {"S": "2"}}}));
+    // What is never sent does not matter.
+    let reserved = json!({
+        "url": {"S": "https://9.9.9.9/hook"}, "headers": {"M": {"Host": {"S": "x"}}},
+    });
+    put_row(&stage, "OrderPaid", &reserved);
+    done(&stage, &ONE).await;
+}
+
+#[tokio::test]
+async fn a_row_that_would_stay_broken_is_refused_with_what_mends_it() {
+    let stage = stage().await;
+    let broken = json!({"headers": {"S": "x-api-key: hidden"}});
+    let before = put_row(&stage, "OrderPaid", &broken);
+    let both = [&ONE[..], &["--event", "OrderRefunded"]].concat();
+    assert_eq!(
+        failed(&stage, &both).await,
+        (
+            Some(1),
+            "webhooks: the subscription of kasse-nord to OrderPaid would still be broken: \
+             `headers`: not a map (M). Give all headers that it is to have by --header-file, or \
+             remove them by --no-headers; nothing was changed\n"
+                .into()
+        )
+    );
+    assert_eq!(changes(&stage), NONE);
+    assert_eq!(stage.aws.row("OrderPaid", "kasse-nord"), Some(before));
+    let report = done(&stage, &[&ONE[..], &["--no-headers"]].concat()).await;
+    assert_eq!(report["rows"][0]["changes"], json!(["headers removed"]));
+    let wrong = json!({"headers": {"M": {"x-a": {"N": "1"}}}});
+    put_row(&stage, "OrderPaid", &wrong);
+    let (code, said) = failed(&stage, &ONE).await;
+    assert_eq!(code, Some(1));
+    assert!(
+        said.contains("`headers`: the value of the header `x-a` is not a string (S). "),
+        "{said}"
+    );
+    done(&stage, &[&ONE[..], &["--header", "x-a: 1"]].concat()).await;
+}
+
+#[tokio::test]
+async fn a_key_can_be_given_in_a_file() {
+    let stage = stage().await;
+    let path = std::env::temp_dir().join(format!("headers-{}", std::process::id()));
+    std::fs::write(&path, "X-Api-Key: @hidden\n").unwrap();
+    let file = ["--header-file", path.to_str().unwrap()];
+    let report = done(&stage, &[&ONE[..], &file].concat()).await;
+    assert_eq!(report["rows"][0]["done"], "created");
+    let (code, _) = failed(&stage, &[&ONE[..], &file, &["--no-headers"]].concat()).await;
+    assert_eq!(code, Some(2));
+    std::fs::remove_file(&path).unwrap();
+    let row = stage.aws.row("OrderPaid", "kasse-nord").unwrap();
+    assert_eq!(
+        row["headers"],
+        json!({"M": {"x-api-key": {"S": "@hidden"}}})
+    );
+    let (code, said) = failed(&stage, &[&ONE[..], &file].concat()).await;
+    assert_eq!(code, Some(2));
+    let expected = format!(
+        "webhooks: --header-file can not be read from `{}`: ",
+        file[1]
+    );
+    assert!(said.starts_with(&expected), "{said}");
 }
 
 #[tokio::test]
@@ -261,6 +398,25 @@ async fn a_secret_that_somebody_makes_at_the_same_moment_is_left_alone() {
     let report = done(&stage, &ONE).await;
     assert_eq!(report["secret"]["state"], "there");
     assert_eq!(stage.aws.parameter(PARAMETER), Some(secret));
+}
+
+#[tokio::test]
+async fn a_secret_that_somebody_deletes_at_the_same_moment_is_told() {
+    let stage = stage().await;
+    stage.set_secret("kasse-nord", &secret_for("kasse-nord"));
+    let nothing = json!({"Parameters": [], "InvalidParameters": [PARAMETER]});
+    let replies = [Reply::Usual, Reply::Output(nothing)];
+    stage.aws.next("GetParameters", replies);
+    let ran = run(&stage, &ONE).await;
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert_eq!(
+        ran.stdout,
+        "kasse-nord  OrderPaid: subscribed
+
+Nothing can be signed: parameter /webhooks/kasse-nord/signing-secret was deleted by somebody else at \
+         this moment. Make another one by `webhooks secret new kasse-nord`.
+"
+    );
 }
 
 #[tokio::test]

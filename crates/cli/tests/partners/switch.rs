@@ -16,7 +16,7 @@ async fn what_is_disabled_says_why_and_since_when_and_is_enabled_without_a_trace
     let disable = ["disable", "kasse-nord", "--reason", "maintenance"];
     let ran = run(&stage, &disable).await;
     assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
-    assert_eq!(ran.stdout, "kasse-nord  OrderPaid: switched off\n");
+    assert_eq!(ran.stdout, "kasse-nord  OrderPaid: disabled\n");
     let row = stage.aws.row("OrderPaid", "kasse-nord").unwrap();
     assert_eq!(row["enabled"], json!({"BOOL": false}));
     assert_eq!(row["disabledReason"], json!({"S": "maintenance"}));
@@ -28,7 +28,7 @@ async fn what_is_disabled_says_why_and_since_when_and_is_enabled_without_a_trace
     let ran = run(&stage, &["disable", "kasse-nord", "--reason", "other"]).await;
     assert_eq!(
         ran.stdout,
-        "kasse-nord  OrderPaid: switched off already, left as it was\n"
+        "kasse-nord  OrderPaid: disabled already, left as it was\n"
     );
     assert_eq!(stage.aws.row("OrderPaid", "kasse-nord"), Some(row));
 
@@ -96,6 +96,28 @@ async fn nothing_is_enabled_if_a_url_can_only_be_blocked() {
         .aws
         .set_stack_parameter("AllowPrivateEndpoints", "true");
     done(&stage, &["enable", "kasse-nord"]).await;
+}
+
+#[tokio::test]
+async fn a_row_that_would_stay_broken_is_not_enabled() {
+    for enabled in [false, true] {
+        let stage = stage().await;
+        put_row(&stage, "OrderPaid", &json!({"enabled": {"BOOL": false}}));
+        let broken = json!({"enabled": {"BOOL": enabled}, "headers": {"S": "x-a: hidden"}});
+        put_row(&stage, "OrderRefunded", &broken);
+        assert_eq!(
+            failed(&stage, &["enable", "kasse-nord"]).await,
+            (
+                Some(1),
+                "webhooks: the subscription of kasse-nord to OrderRefunded can not be enabled: \
+                 `headers`: not a map (M). Mend it by `webhooks subscribe kasse-nord --event \
+                 OrderRefunded --url URL` with --no-headers, or with all headers that it is to have \
+                 by --header-file; nothing was changed\n"
+                    .into()
+            )
+        );
+        assert_eq!(changes(&stage), NONE);
+    }
 }
 
 #[tokio::test]

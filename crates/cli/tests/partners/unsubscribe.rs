@@ -49,7 +49,7 @@ async fn one_event_type_goes_and_the_others_keep_the_secret() {
     put_row(&stage, "OrderRefunded", &json!({}));
     let one = ["unsubscribe", "kasse-nord", "--event", "OrderPaid"];
     assert_eq!(
-        failed(&stage, &[&one[..], &["--delete-secret"]].concat()).await,
+        failed(&stage, &[&one[..], &["--delete-secret", "--yes"]].concat()).await,
         (
             Some(2),
             "webhooks: --delete-secret: kasse-nord stays subscribed to other events, which need \
@@ -81,10 +81,58 @@ async fn one_event_type_goes_and_the_others_keep_the_secret() {
             "--event",
             "OrderRefunded",
             "--delete-secret",
+            "--yes",
         ],
     )
     .await;
     assert_eq!(report["secretDeleted"], true);
+}
+
+#[tokio::test]
+async fn a_secret_is_not_deleted_unless_that_is_confirmed() {
+    let stage = stage().await;
+    stage.set_secret("kasse-nord", "whsec_x");
+    put_row(&stage, "OrderPaid", &json!({}));
+    assert_eq!(
+        failed(&stage, &["unsubscribe", "kasse-nord", "--delete-secret"]).await,
+        (
+            Some(2),
+            "webhooks: --delete-secret deletes for good, and there is no terminal to ask on: \
+             confirm it by --yes\n"
+                .into()
+        )
+    );
+    assert_eq!(stage.aws.all_calls().len(), 0);
+}
+
+#[tokio::test]
+async fn who_is_subscribed_again_at_the_same_moment_keeps_the_secret() {
+    let stage = stage().await;
+    stage.set_secret("kasse-nord", "whsec_x");
+    let paid = put_row(&stage, "OrderPaid", &json!({}));
+    put_row(&stage, "OrderRefunded", &json!({}));
+    let seen = Reply::Output(json!({"Items": [paid]}));
+    stage.aws.next("Scan", [seen]);
+    let delete = [
+        "unsubscribe",
+        "kasse-nord",
+        "--delete-secret",
+        "--yes",
+        "--json",
+    ];
+    let ran = run(&stage, &delete).await;
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert_eq!(
+        ran.json(),
+        json!({
+            "subscriberId": "kasse-nord", "removed": ["OrderPaid"], "notReached": [],
+            "secretDeleted": false, "declined": false,
+            "error": "kasse-nord was subscribed to OrderRefunded by somebody else at this moment, \
+                      so its secret was kept",
+        })
+    );
+    assert_eq!(stage.aws.parameter(PARAMETER).unwrap(), "whsec_x");
+    assert!(stage.aws.row("OrderRefunded", "kasse-nord").is_some());
 }
 
 #[tokio::test]

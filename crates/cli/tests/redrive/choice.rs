@@ -312,7 +312,7 @@ async fn whom_deliver_would_send_nothing_is_sent_nothing() {
     not_redriven(&missing, "notSubscribed").await;
 
     for (enabled, reason) in [
-        (json!({"BOOL": false}), "switchedOff"),
+        (json!({"BOOL": false}), "disabled"),
         (json!({"S": "true"}), "brokenSubscription"),
     ] {
         let stage = stage(&[]).await;
