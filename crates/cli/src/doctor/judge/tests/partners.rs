@@ -194,7 +194,7 @@ fn headers_that_are_broken_fail_webhooks_and_are_mended_by_their_option() {
         })
     };
     let mend = "`webhooks subscribe kasse --event OrderPaid --url URL` with --no-headers, or with \
-                all headers that it is to have by --header";
+                all headers that it is to have by --header-file";
     assert_eq!(
         broken(true),
         problem(
