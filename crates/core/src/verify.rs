@@ -19,6 +19,10 @@ use crate::signature::signed_content;
 /// How far the sender's clock and ours may be apart, either way: what the official libraries allow.
 pub const TOLERANCE: Duration = Duration::from_secs(300);
 
+/// The most signatures of a header that are looked at. A parameter of SSM holds no more active
+/// secrets with ends, and each costs time, which whoever sends the header decides on.
+const MOST_SIGNATURES: usize = 64;
+
 /// What a receiver verifies with.
 #[derive(Clone)]
 enum VerifyingKey {
@@ -124,22 +128,45 @@ impl VerifyingKeys {
     /// If no signature is right.
     pub fn verify_signature(&self, signed: Signed<'_>, body: &[u8]) -> Result<(), Rejection> {
         let content = signed_content(signed.id, signed.timestamp, body);
+        let signatures: Vec<(&str, Option<Vec<u8>>)> = signed
+            .signature
+            .split_ascii_whitespace()
+            .take(MOST_SIGNATURES)
+            .filter_map(|signature| signature.split_once(','))
+            .map(|(version, encoded)| (version, decode(encoded).ok()))
+            .collect();
         let mut rejection = Rejection::NoSignature;
-        for signature in signed.signature.split_ascii_whitespace() {
-            let Some((version, encoded)) = signature.split_once(',') else {
+        for key in &self.0 {
+            let version = key.scheme().name();
+            if !signatures.iter().any(|(of, _)| *of == version) {
                 continue;
+            }
+            rejection = Rejection::Signature;
+            let check = key.over(content);
+            let is_right = |(of, bytes): &(&str, Option<Vec<u8>>)| {
+                *of == version && bytes.as_deref().is_some_and(|bytes| check.made(bytes))
             };
-            for key in &self.0 {
-                if key.scheme().name() != version {
-                    continue;
-                }
-                rejection = Rejection::Signature;
-                if decode(encoded).is_ok_and(|bytes| key.has_made(&bytes, content)) {
-                    return Ok(());
-                }
+            if signatures.iter().any(is_right) {
+                return Ok(());
             }
         }
         Err(rejection)
+    }
+}
+
+/// A key that has taken in what was signed, once, however many signatures there are.
+enum Check<'a> {
+    Shared(Hmac<Sha256>),
+    Ed25519(&'a UnparsedPublicKey<Vec<u8>>, Vec<u8>),
+}
+
+impl Check<'_> {
+    /// Whether this is its signature, found out in the same time whatever is wrong with it.
+    fn made(&self, signature: &[u8]) -> bool {
+        match self {
+            Self::Shared(mac) => mac.clone().verify_slice(signature).is_ok(),
+            Self::Ed25519(key, content) => key.verify(content, signature).is_ok(),
+        }
     }
 }
 
@@ -171,17 +198,16 @@ impl VerifyingKey {
         }
     }
 
-    /// Whether this is its signature, found out in the same time whatever is wrong with it.
-    fn has_made(&self, signature: &[u8], content: [&[u8]; 5]) -> bool {
+    fn over(&self, content: [&[u8]; 5]) -> Check<'_> {
         match self {
             Self::Shared(hmac) => {
                 let mut mac = hmac.clone();
                 for part in content {
                     mac.update(part);
                 }
-                mac.verify_slice(signature).is_ok()
+                Check::Shared(mac)
             }
-            Self::Ed25519(key) => key.verify(&content.concat(), signature).is_ok(),
+            Self::Ed25519(key) => Check::Ed25519(key, content.concat()),
         }
     }
 }
@@ -288,6 +314,15 @@ mod tests {
                 Rejection::NoSignature
             };
             assert_eq!(rejection, expected, "{signature}");
+        }
+    }
+
+    #[test]
+    fn no_more_signatures_are_looked_at_than_anybody_has_secrets() {
+        let wrong = V1.replace("g0h", "G0h");
+        for (before, verdict) in [(63, Ok(())), (64, Err(Rejection::Signature))] {
+            let signature = format!("{} {V1}", vec![wrong.as_str(); before].join(" "));
+            assert_eq!(verified(S, &signature, 0), verdict, "{before}");
         }
     }
 

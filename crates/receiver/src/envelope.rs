@@ -11,6 +11,9 @@ use crate::request::Refusal;
 /// The longest type, in bytes; EventBridge ends at 128 characters.
 const TYPE_MAX_BYTES: usize = 256;
 
+/// The longest timestamp, in bytes: RFC 3339 allows any number of decimals.
+const TIMESTAMP_MAX_BYTES: usize = 64;
+
 /// The payload of a webhook (Standard Webhooks 1.0, "Payload structure").
 #[derive(Debug, Deserialize)]
 pub struct Envelope<'a> {
@@ -32,6 +35,9 @@ impl<'a> Envelope<'a> {
         let envelope: Self = json::object(text).map_err(Refusal::NotAnEvent)?;
         if !(1..=TYPE_MAX_BYTES).contains(&envelope.event_type.len()) {
             return Err(Refusal::Type);
+        }
+        if envelope.timestamp.len() > TIMESTAMP_MAX_BYTES {
+            return Err(Refusal::Timestamp);
         }
         timestamp::parse(&envelope.timestamp).ok_or(Refusal::Timestamp)?;
         Ok(envelope)
@@ -89,7 +95,8 @@ mod tests {
         for event_type in ["", &"x".repeat(257)] {
             assert_eq!(of(event_type, date), Refusal::Type.to_string());
         }
-        for timestamp in ["", "2026-11-30", "1796040000"] {
+        let long = format!("2026-11-30T12:00:00.{}Z", "0".repeat(60));
+        for timestamp in ["", "2026-11-30", "1796040000", &long] {
             assert_eq!(of("A", timestamp), Refusal::Timestamp.to_string());
         }
         assert_eq!(Envelope::parse(b"\xff").unwrap_err(), Refusal::NotText);

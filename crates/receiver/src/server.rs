@@ -2,6 +2,7 @@
 //! could draw out. TLS is the business of whatever stands in front of it.
 
 use std::convert::Infallible;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -31,6 +32,9 @@ pub struct Limits {
     pub head: Duration,
     /// How long its body may take.
     pub body: Duration,
+    /// How long a connection may last, so that nobody keeps one by not reading what is answered. A
+    /// request that is under way then may take as long as any other.
+    pub life: Duration,
 }
 
 impl Default for Limits {
@@ -39,6 +43,7 @@ impl Default for Limits {
             connections: 256,
             head: Duration::from_secs(10),
             body: Duration::from_secs(10),
+            life: Duration::from_secs(60),
         }
     }
 }
@@ -70,12 +75,20 @@ async fn speak(stream: TcpStream, receiver: &Receiver, limits: Limits) {
     let answer = service_fn(|request| async move {
         Ok::<_, Infallible>(response(&answer(request, receiver, limits).await))
     });
-    // A client may hang up whenever it likes.
-    let _ = http1::Builder::new()
+    let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head)
-        .serve_connection(TokioIo::new(stream), answer)
-        .await;
+        .serve_connection(TokioIo::new(stream), answer);
+    let mut connection = pin!(connection);
+    // A client may hang up whenever it likes.
+    if tokio::time::timeout(limits.life, connection.as_mut())
+        .await
+        .is_err()
+    {
+        connection.as_mut().graceful_shutdown();
+        let rest = limits.head + limits.body;
+        let _ = tokio::time::timeout(rest, connection).await;
+    }
 }
 
 async fn answer(request: hyper::Request<Incoming>, receiver: &Receiver, limits: Limits) -> Answer {

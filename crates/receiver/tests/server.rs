@@ -234,6 +234,36 @@ async fn connections_beyond_the_limit_wait_for_a_place() {
 }
 
 #[tokio::test]
+async fn a_client_that_does_not_read_its_answers_loses_its_place() {
+    let secret = secret_for("partner");
+    let short = Duration::from_millis(300);
+    let limits = Limits {
+        connections: 1,
+        head: short,
+        body: short,
+        life: short,
+    };
+    let address = start(&secret, limits).await;
+    let mut greedy = Client::connect(address).await;
+    // More answers than the system keeps for a connection that nobody reads from.
+    let requests = "GET / HTTP/1.1\r\nhost: a\r\n\r\n".repeat(400_000);
+    let greedy = tokio::spawn(async move {
+        greedy.send(requests.as_bytes()).await;
+        greedy
+    });
+    let mut waiting = Client::connect(address).await;
+    let webhook = webhook(&secret, "msg_1");
+
+    let answered = waiting
+        .post(&webhook.headers(), webhook.body.as_bytes())
+        .await;
+
+    assert_eq!(answered.status, 202);
+    // Until then it has held its end of the connection.
+    greedy.await.unwrap();
+}
+
+#[tokio::test]
 async fn a_wrong_variable_is_named_and_a_secret_is_not_shown() {
     let secret = secret_for("partner");
     let cases = [
