@@ -79,7 +79,7 @@ pub struct Rotated {
     pub version: i64,
     /// The version that somebody else has written at the same moment, and that was overwritten.
     pub overwritten: Option<i64>,
-    /// Why the new secret signs nothing, if somebody else has replaced it at the same moment.
+    /// How the new secret has gone, if somebody else has replaced it at the same moment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost: Option<String>,
     /// Why it is not known whether the new secret is still there.
@@ -148,12 +148,16 @@ pub async fn run(arguments: &Arguments, context: &Context) -> Result<Rotated, Er
         )),
         RotateError::TooLong(_) => Error::Failed(format!("parameter {name}: {error}")),
     })?;
-    let old = facts(&value, now, false).unwrap_or_default();
     let version = parameters.replace(subscriber, &value).await?;
     let (lost, unchecked) = match afterwards(&parameters, subscriber, &new, version).await {
         Afterwards::There => (None, None),
         Afterwards::Lost(how) => (Some(how), None),
         Afterwards::Unknown(why) => (None, Some(why)),
+    };
+    // What was written is not what is there now.
+    let old = match lost {
+        Some(_) => Vec::new(),
+        None => facts(&value, now, false).unwrap_or_default(),
     };
     Ok(Rotated {
         subscriber_id: subscriber.to_string(),
@@ -266,10 +270,9 @@ impl Display for Rotated {
             let how = safe(self.lost.as_deref().unwrap_or_default());
             write!(
                 f,
-                "Warning: somebody else changed the secret of {id} at this moment: {how}.\nThe new \
-                 secret of this rotation signs nothing. It is not shown here, and if you have it it \
-                 must NOT\nbe given to the partner. What signs now is told by\n  webhooks secret \
-                 show {id}"
+                "Warning: somebody else replaced the secret of {id} at this moment: {how}.\nThe new \
+                 secret of this rotation is gone. It is not shown here, and must NOT be given to the\n\
+                 partner by anybody who has it. What signs now is told by\n  webhooks secret show {id}"
             )?;
             return self.overwriting(f);
         };

@@ -266,15 +266,16 @@ async fn a_secret_that_was_replaced_at_the_same_moment_is_not_given_out() {
         assert_eq!(
             ran.stdout,
             format!(
-                "Warning: somebody else changed the secret of kasse-nord at this moment: {how}.\n\
-                 The new secret of this rotation signs nothing. It is not shown here, and if you \
-                 have it it must NOT\nbe given to the partner. What signs now is told by\n  webhooks \
+                "Warning: somebody else replaced the secret of kasse-nord at this moment: {how}.\n\
+                 The new secret of this rotation is gone. It is not shown here, and must NOT be \
+                 given to the\npartner by anybody who has it. What signs now is told by\n  webhooks \
                  secret show kasse-nord\n"
             )
         );
         let ran = run(&stage, &[&rotate[..], &["--json"]].concat()).await;
         assert_eq!(ran.code, Some(1), "{ran:?}");
-        assert_eq!(ran.json()["lost"], how);
+        let json = ran.json();
+        assert_eq!((&json["lost"], &json["old"]), (&json!(how), &json!([])));
         assert!(!ran.stdout.contains("whsec_"), "{ran:?}");
     }
 }
