@@ -1,8 +1,11 @@
 //! The command line.
 
+use clap::builder::StyledStr;
+use clap::error::{ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand};
 use webhooks_core::identity::SubscriberId;
 
+use crate::output::safe;
 use crate::{
     disable, doctor, enable, list, log, ping, publish, redrive, schedule, secret, show, stats,
     subscribe, unsubscribe, verify,
@@ -76,8 +79,18 @@ pub enum Verb {
     Verify(verify::Arguments),
 }
 
-/// A subscriber's name.
+/// What a secret begins with.
+const SECRET_PREFIXES: [&str; 2] = ["whsec_", "whsk_"];
+
+/// A subscriber's name. Secrets can look like one, and must not become part of what AWS is asked
+/// for and what is printed.
 pub(crate) fn subscriber_id(text: &str) -> Result<SubscriberId, String> {
+    if SECRET_PREFIXES
+        .iter()
+        .any(|prefix| text.starts_with(prefix))
+    {
+        return Err("a signing secret is no subscriber's name".to_owned());
+    }
     SubscriberId::parse(text).map_err(|error| error.to_string())
 }
 
@@ -104,6 +117,79 @@ pub(crate) fn said_at_all(text: &str) -> Result<String, String> {
     match text.trim() {
         "" => Err("expected a text that is not empty".to_owned()),
         _ => said(text),
+    }
+}
+
+/// Whether it is no error but what was asked for, or the help of a verb that was given nothing.
+/// Nothing of the command line is in it.
+#[must_use]
+pub fn is_told(error: &clap::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    )
+}
+
+/// What is said of a command line that is not understood. Of the arguments in it none begins a line,
+/// and a secret among them, which has strayed there, is not repeated.
+#[must_use]
+pub fn refusal(mut error: clap::Error) -> String {
+    let context: Vec<_> = error
+        .context()
+        .filter_map(|(kind, value)| Some((kind, shown(value)?)))
+        .collect();
+    for (kind, value) in context {
+        error.insert(kind, value);
+    }
+    error.render().to_string().trim_end().to_owned()
+}
+
+/// Nothing for what has no text of the command line in it.
+fn shown(value: &ContextValue) -> Option<ContextValue> {
+    let text = |text: &String| safe(&without_secret(text));
+    let styled = |it: &StyledStr| StyledStr::from(text(&it.to_string()));
+    match value {
+        ContextValue::String(it) => Some(ContextValue::String(text(it))),
+        ContextValue::Strings(all) => Some(ContextValue::Strings(all.iter().map(text).collect())),
+        ContextValue::StyledStrs(all) => {
+            Some(ContextValue::StyledStrs(all.iter().map(styled).collect()))
+        }
+        // `StyledStr` is the usage, which has line breaks of its own.
+        _ => None,
+    }
+}
+
+/// The same of a text in which something comes after the secret: its words without the secrets.
+pub(crate) fn without_secrets(text: &str) -> String {
+    let is_secret = |c: char| c.is_ascii_alphanumeric() || "+/=_-".contains(c);
+    let (mut told, mut rest) = (String::new(), text);
+    while let Some((start, prefix)) = SECRET_PREFIXES
+        .into_iter()
+        .filter_map(|prefix| Some((rest.find(prefix)?, prefix)))
+        .min()
+    {
+        let (before, secret) = rest.split_at(start);
+        let secret = secret.strip_prefix(prefix).unwrap_or_default();
+        let after = secret.trim_start_matches(is_secret);
+        told += before;
+        told += if after.len() < secret.len() {
+            "whsec_…"
+        } else {
+            prefix
+        };
+        rest = after;
+    }
+    told + rest
+}
+
+/// The text up to where a secret begins.
+fn without_secret(text: &str) -> String {
+    let starts = SECRET_PREFIXES.into_iter();
+    match starts.filter_map(|prefix| text.find(prefix)).min() {
+        Some(start) => format!("{}whsec_…", text.get(..start).unwrap_or_default()),
+        None => text.to_owned(),
     }
 }
 
@@ -142,6 +228,59 @@ mod tests {
         }
         assert_eq!(said(""), Ok(String::new()));
         assert!(said_at_all(" ").is_err());
+    }
+
+    #[test]
+    fn what_is_refused_is_repeated_on_one_line_and_without_secrets() {
+        let said = |arguments: &[&str]| {
+            let arguments = std::iter::once("webhooks").chain(arguments.iter().copied());
+            refusal(Arguments::try_parse_from(arguments).unwrap_err())
+        };
+        let forged = "x\nwebhooks: all is well\u{1b}[2J\u{202e}";
+        let shown = r"x\nwebhooks: all is well\u{1b}[2J\u{202e}";
+        let option = format!("--{forged}");
+        for arguments in [
+            &["stats", "--since", forged][..],
+            &["stats", forged],
+            &["stats", &option],
+            &["log", "--subscriber", "a", "--state", forged],
+            &[forged],
+        ] {
+            let said = said(arguments);
+            assert!(said.contains(shown), "{said}");
+            assert!(!said.contains("\nwebhooks:"), "{said}");
+            assert_eq!(crate::output::safe_lines(&said), said);
+        }
+        for secret in ["whsec_hidden", "whsk_hidden hidden", "a whsec_hidden"] {
+            for arguments in [
+                &["stats", secret][..],
+                &["secret", "show", secret],
+                &["secret", "show", "a", secret],
+                &["secret", "rotate", "a", "--overlap", secret],
+                &["log", "--subscriber", "a", "--state", secret],
+                &[secret],
+                &["stats", &format!("--{secret}")],
+            ] {
+                let said = said(arguments);
+                assert!(said.contains("whsec_…"), "{arguments:?}: {said}");
+                assert!(!said.contains("hidden"), "{arguments:?}: {said}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_words_around_a_secret_stay() {
+        for (text, told) in [
+            ("no `whsec_aGk+/w==` here", "no `whsec_…` here"),
+            ("whsk_a whsec_b", "whsec_… whsec_…"),
+            (
+                "it begins with `whsec_`, `whsk_`",
+                "it begins with `whsec_`, `whsk_`",
+            ),
+            ("nothing", "nothing"),
+        ] {
+            assert_eq!(without_secrets(text), told);
+        }
     }
 
     #[test]

@@ -9,6 +9,11 @@ use webhooks_post::{ResolveError, resolve};
 /// Why a url should not be subscribed.
 #[derive(Debug, thiserror::Error)]
 pub enum UrlError {
+    /// It has characters that are not seen, of which a URL parser takes some for nothing.
+    #[error(
+        "the url has white space at an end, or a control character such as a tab or a line break"
+    )]
+    Unseen,
     /// A rule forbids it as it is written.
     #[error("{0}")]
     Forbidden(#[from] EndpointError),
@@ -18,6 +23,18 @@ pub enum UrlError {
     /// Its name leads nowhere now, or to an address that a rule forbids.
     #[error("`{0}`: {1}")]
     Name(String, ResolveError),
+}
+
+/// Refuses what is not the url that it is called by: a URL parser drops white space around it, and
+/// tabs and line breaks within.
+///
+/// # Errors
+/// If it has any.
+pub fn judge_characters(text: &str) -> Result<(), UrlError> {
+    if text.contains(char::is_control) || text.trim() != text {
+        return Err(UrlError::Unseen);
+    }
+    Ok(())
 }
 
 /// Judges a url as it is written, and gives its host name if it has one to be resolved.
@@ -85,6 +102,23 @@ mod tests {
         ] {
             assert_eq!(is_same_host(url, other), is_same, "{other}");
         }
+    }
+
+    #[test]
+    fn a_url_has_no_characters_that_its_parser_drops() {
+        for url in [
+            "https://a.example/h\n",
+            " https://a.example/h",
+            "https://a.example/h\u{a0}",
+            "https://a.exa\tmple/h",
+            "https://a.example/\r\nh",
+            "https://a.example/\u{1b}[2J",
+            "\0https://a.example/",
+        ] {
+            let said = judge_characters(url).map_err(|error| error.to_string());
+            assert!(said.unwrap_err().contains("white space"), "{url:?}");
+        }
+        assert!(judge_characters("https://a.example/größe?a=b c").is_ok());
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! How the command ends: its exit codes, and the errors behind them.
 
+use crate::args::without_secrets;
+use crate::output::safe;
+
 /// The exit codes. `webhooks --help` and the README list them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -36,6 +39,24 @@ pub enum Error {
     /// What was asked for is not there.
     #[error("{0}")]
     NotFound(String),
+    /// There is no record of it, which may have several reasons.
+    #[error("{}", with_reasons(said, reasons))]
+    NoRecord {
+        /// That it is not there.
+        said: String,
+        /// What it may be that.
+        reasons: Vec<String>,
+    },
+}
+
+/// A line, and one for each reason. Nothing within them begins another one.
+#[must_use]
+pub fn with_reasons(said: &str, reasons: &[String]) -> String {
+    let mut text = format!("{}:", safe(said));
+    for reason in reasons {
+        text += &format!("\n- {}", safe(reason));
+    }
+    text
 }
 
 impl Error {
@@ -45,7 +66,46 @@ impl Error {
         match self {
             Self::Failed(_) | Self::Denied { .. } => Exit::Failed,
             Self::Usage(_) => Exit::Usage,
-            Self::NotFound(_) => Exit::NotFound,
+            Self::NotFound(_) | Self::NoRecord { .. } => Exit::NotFound,
         }
+    }
+
+    /// What the person is told, without secrets that were typed where they do not belong. It is one line, whatever the values in it are; only reasons have
+    /// their own.
+    #[must_use]
+    pub fn told(&self) -> String {
+        without_secrets(&match self {
+            Self::NoRecord { .. } => self.to_string(),
+            Self::Failed(_) | Self::Denied { .. } | Self::Usage(_) | Self::NotFound(_) => {
+                safe(&self.to_string())
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_reasons_have_lines_of_their_own() {
+        let forged = "a\nwebhooks: b".to_owned();
+        for error in [
+            Error::Failed(forged.clone()),
+            Error::Usage(forged.clone()),
+            Error::NotFound(forged.clone()),
+            Error::Denied {
+                action: forged.clone(),
+                said: forged.clone(),
+            },
+        ] {
+            assert!(error.told().contains(r"a\nwebhooks: b"), "{error:?}");
+            assert_eq!(error.told().lines().count(), 1, "{error:?}");
+        }
+        let error = Error::NoRecord {
+            said: forged.clone(),
+            reasons: vec!["c".into(), forged],
+        };
+        assert_eq!(error.told(), "a\\nwebhooks: b:\n- c\n- a\\nwebhooks: b");
     }
 }

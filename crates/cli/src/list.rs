@@ -142,7 +142,7 @@ impl Display for List {
         for line in &self.subscriptions {
             if let Some(mend) = &line.mend {
                 let (id, event_type) = (safe(&line.subscriber_id), safe(&line.event_type));
-                write!(f, "\n\nBroken: {id}, {event_type}: {mend}")?;
+                write!(f, "\n\nBroken: {id}, {event_type}: {}", safe(mend))?;
             }
         }
         Ok(())

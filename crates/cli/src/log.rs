@@ -14,7 +14,7 @@ use webhooks_core::record::State;
 
 use crate::args::subscriber_id;
 use crate::delivery::{Delivery, Step};
-use crate::error::{Error, Exit};
+use crate::error::{Error, Exit, with_reasons};
 use crate::grid::Grid;
 use crate::moment::{Moment, Period};
 use crate::output::{self, Report, safe};
@@ -129,7 +129,7 @@ pub async fn run(arguments: &Arguments, context: &Context) -> Result<Log, Error>
         let item = tables.delivery(webhook_id).await?;
         let delivery = item
             .and_then(|item| Delivery::read(&item, now, &mut odd))
-            .ok_or_else(|| Error::NotFound(unknown(webhook_id, &stack)))?;
+            .ok_or_else(|| unknown(webhook_id, &stack))?;
         output::notes(&odd);
         let outlook = outlook::of(&delivery, now);
         return Ok(Log::Story(Box::new(Story { delivery, outlook })));
@@ -270,13 +270,14 @@ async fn of_event(
 }
 
 /// What it can mean that a delivery has no record.
-fn unknown(webhook_id: &str, stack: &Stack) -> String {
-    format!(
-        "there is no record of {} in the stack `{}`. It may be that{}",
-        safe(webhook_id),
-        stack.name,
-        reasons(stack, &[])
-    )
+fn unknown(webhook_id: &str, stack: &Stack) -> Error {
+    Error::NoRecord {
+        said: format!(
+            "there is no record of {webhook_id} in the stack `{}`. It may be that",
+            stack.name
+        ),
+        reasons: reasons(stack, None),
+    }
 }
 
 fn nothing_found(stack: &Stack) -> String {
@@ -285,32 +286,29 @@ fn nothing_found(stack: &Stack) -> String {
         "the reference is another: it is the value of the first of these fields of the event's \
          detail: {fields} (template parameter ReferenceFields)"
     );
-    format!(
-        "Nothing found in the stack `{}`. It may be that{}",
-        stack.name,
-        reasons(stack, &[&reference])
-    )
+    let said = format!(
+        "Nothing found in the stack `{}`. It may be that",
+        stack.name
+    );
+    with_reasons(&said, &reasons(stack, Some(reference)))
 }
 
-fn reasons(stack: &Stack, first: &[&str]) -> String {
-    let mut reasons = first.to_vec();
-    reasons.push(
+fn reasons(stack: &Stack, first: Option<String>) -> Vec<String> {
+    let mut reasons = vec![
         "it was not dispatched: the rule does not let the event's source or type through, or \
          there was no enabled subscription then",
-    );
-    reasons.push("it still waits for its first attempt; a record is written after that");
+        "it still waits for its first attempt; a record is written after that",
+    ];
     if stack.parameter("DeliveryLog") == Some("failures") {
         reasons.push(
             "it was delivered at once: this stack keeps no record of such (DeliveryLog: failures)",
         );
     }
     reasons.push("it is older than 30 days");
-    let mut text = ":".to_owned();
-    for reason in reasons {
-        text.push_str("\n- ");
-        text.push_str(reason);
-    }
-    text
+    first
+        .into_iter()
+        .chain(reasons.into_iter().map(str::to_owned))
+        .collect()
 }
 
 impl Report for Log {

@@ -46,13 +46,18 @@ pub fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", safe_lines(text));
 }
 
+/// The same of what is one line, whatever the values in it are: none of them begins another one.
+pub fn note_line(text: &str) {
+    note(&safe(text));
+}
+
 /// The most lines about odd rows.
 const MOST_NOTES: usize = 10;
 
 /// Says what is odd about what was read, the first of it in words.
 pub fn notes(odd: &[String]) {
     for text in odd.iter().take(MOST_NOTES) {
-        note(text);
+        note_line(text);
     }
     if let Some(more) = odd.len().checked_sub(MOST_NOTES).filter(|more| *more > 0) {
         note(&format!("… and {more} more like these"));

@@ -12,7 +12,7 @@ use serde::Serialize;
 use webhooks_core::identity::{SubscriberId, webhook_id};
 
 use crate::error::Error;
-use crate::output::Report;
+use crate::output::{Report, safe};
 use crate::stack::Stack;
 use crate::subscriptions::{self, Subscriptions};
 use crate::{Context, aws, input, output};
@@ -184,21 +184,21 @@ impl Display for Published {
             if number > 0 {
                 writeln!(f)?;
             }
-            writeln!(f, "{} {}", event.event_type, event.event_id)?;
+            writeln!(f, "{} {}", safe(&event.event_type), safe(&event.event_id))?;
             if event.webhook_ids.is_empty() {
                 writeln!(f, "  nobody has an enabled subscription to it: no webhook")?;
             }
             for id in &event.webhook_ids {
-                writeln!(f, "  {id}")?;
+                writeln!(f, "  {}", safe(id))?;
             }
         }
         write!(
             f,
             "\nOn the bus {}. Follow what becomes of it with",
-            self.bus
+            safe(&self.bus)
         )?;
         for event in &self.events {
-            write!(f, "\n  webhooks log --event {}", event.event_id)?;
+            write!(f, "\n  webhooks log --event {}", safe(&event.event_id))?;
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ use webhooks_core::identity::SubscriberId;
 use webhooks_core::secret::Scheme;
 
 use crate::args::{said, subscriber_id};
-use crate::endpoint::{UrlError, is_same_host, judge, judge_name};
+use crate::endpoint::{UrlError, is_same_host, judge, judge_characters, judge_name};
 use crate::error::Error;
 use crate::parameters::{Created, Parameter, Parameters};
 use crate::secret::facts::{Facts, Handover, facts, newest_active, random};
@@ -246,7 +246,8 @@ fn refuse_unknown(event_types: &BTreeSet<&str>, stack: &Stack) -> Result<(), Err
 
 async fn check_url(arguments: &Arguments, stack: &Stack) -> Result<(), Error> {
     let rules = stack.endpoint_rules();
-    let name = judge(rules, &arguments.url)
+    let name = judge_characters(&arguments.url)
+        .and_then(|()| judge(rules, &arguments.url))
         .map_err(|error| Error::Usage(format!("--url can not be subscribed: {error}")))?;
     let Some(name) = name.filter(|_| !arguments.no_resolve) else {
         return Ok(());
@@ -258,6 +259,7 @@ async fn check_url(arguments: &Arguments, stack: &Stack) -> Result<(), Error> {
                 " (--no-resolve subscribes it all the same)"
             }
             UrlError::Name(_, ResolveError::Forbidden(_))
+            | UrlError::Unseen
             | UrlError::Forbidden(_)
             | UrlError::Row(_) => "",
         };
@@ -321,7 +323,7 @@ fn note_another_scheme(arguments: &Arguments, secrets: &[Facts]) {
         && wanted != newest
     {
         let subscriber = &arguments.subscriber;
-        output::note(&format!(
+        output::note_line(&format!(
             "{subscriber} has a {newest} secret already, and --scheme is for a new one: change it \
              by `webhooks secret rotate {subscriber} --scheme {wanted}`"
         ));

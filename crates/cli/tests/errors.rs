@@ -165,3 +165,37 @@ async fn help_lists_the_exit_codes() {
         ran.stdout
     );
 }
+
+#[tokio::test]
+async fn what_is_refused_is_repeated_safely_and_a_secret_not_at_all() {
+    let stage = Stage::for_command().await;
+    let forged = "x\nwebhooks: well\u{1b}[2J";
+    for arguments in [
+        &["stats", forged][..],
+        &["stats", "--since", forged],
+        &[forged],
+    ] {
+        let (code, said) = failed(&stage, arguments).await;
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.starts_with("error: "), "{said}");
+        assert!(said.contains(r"x\nwebhooks: well\u{1b}[2J"), "{said}");
+    }
+    for arguments in [
+        ["secret", "show", "a", "whsec_hidden"],
+        ["secret", "rotate", "a", "whsk_hidden"],
+    ] {
+        let (code, said) = failed(&stage, &arguments).await;
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.contains("'whsec_…'"), "{said}");
+        assert!(!said.contains("hidden"), "{said}");
+    }
+    let (code, said) = failed(&stage, &["log", "whsec_hidden"]).await;
+    assert_eq!(code, Some(3), "{said}");
+    assert!(!said.contains("hidden"), "{said}");
+    let (code, said) = failed(&stage, &["log", forged]).await;
+    assert_eq!(code, Some(3), "{said}");
+    assert!(!said.contains("\nwebhooks:"), "{said}");
+    let ran = stage.run(WEBHOOKS, &["--version"]).await;
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
+    assert!(ran.stdout.starts_with("webhooks "), "{ran:?}");
+}

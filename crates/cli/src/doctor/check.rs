@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::findings::Unread;
 use crate::error::Exit;
-use crate::output::Report;
+use crate::output::{Report, safe};
 
 /// How something stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -164,15 +164,17 @@ impl Display for Examination {
         let width = subjects.max().unwrap_or(0);
         for check in &self.checks {
             let level = check.level.words();
-            writeln!(f, "{level:11}  {:width$}  {}", check.subject, check.found)?;
-            if let Some(mend) = &check.mend {
+            // Names, reasons and urls in it are other people's: none of them begins a line.
+            let found = safe(&check.found);
+            writeln!(f, "{level:11}  {:width$}  {found}", check.subject)?;
+            if let Some(mend) = check.mend.as_deref().map(safe) {
                 writeln!(f, "{:11}  {:width$}  → {mend}", "", "")?;
             }
         }
         write!(
             f,
             "\n{}: {}, {}",
-            self.stack,
+            safe(&self.stack),
             counted(self.problems, "problem"),
             counted(self.warnings, "warning")
         )?;
@@ -224,6 +226,30 @@ mod tests {
              not checked  jobs queue  needs the permission sqs:GetQueueAttributes\n\n\
              shop: 1 problem, no warning\n1 check could not be made: jobs queue"
         );
+    }
+
+    #[test]
+    fn no_value_begins_a_line() {
+        let forged = "a\nok           secrets  all is well\u{1b}[2J";
+        let checks = vec![
+            Check::problem("rule", forged, forged),
+            Check::unread("topic", &Unread::Failed(forged.into())),
+        ];
+        let examination = Examination::new("shop".into(), checks);
+        let text = examination.to_string();
+        let lines: Vec<&str> = text.lines().collect();
+        let shown = r"a\nok           secrets  all is well\u{1b}[2J";
+        assert_eq!(
+            lines[..3],
+            [
+                format!("problem      rule   {shown}"),
+                format!("                    → {shown}"),
+                format!("not checked  topic  {shown}"),
+            ]
+        );
+        assert_eq!(lines.len(), 6, "{text}");
+        // Whoever reads the JSON gets what is there.
+        assert_eq!(examination.checks[0].found, forged);
     }
 
     fn unread(subject: &'static str) -> Check {

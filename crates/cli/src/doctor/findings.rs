@@ -28,6 +28,7 @@ impl From<Error> for Unread {
     fn from(error: Error) -> Self {
         match error {
             Error::Denied { action, .. } => Self::Denied(action),
+            Error::NoRecord { said, .. } => Self::Failed(said),
             Error::Failed(text) | Error::Usage(text) | Error::NotFound(text) => Self::Failed(text),
         }
     }

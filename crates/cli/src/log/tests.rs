@@ -421,7 +421,7 @@ fn what_is_not_there_is_explained() {
         }
     };
     assert_eq!(
-        unknown("msg_1_a", &stack("all")),
+        unknown("msg_1_a", &stack("all")).told(),
         "\
 there is no record of msg_1_a in the stack `shop`. It may be that:
 - it was not dispatched: the rule does not let the event's source or type through, or there was no enabled subscription then

@@ -7,7 +7,7 @@ use webhooks_core::Outcome;
 use webhooks_core::policy::{RetryPolicy, Treatment};
 
 use crate::error::Exit;
-use crate::output::Report;
+use crate::output::{Report, safe};
 use crate::schedule::ordinal;
 
 /// What came of the pings to a subscriber.
@@ -130,16 +130,16 @@ impl Display for Answer {
         let url = if self.url.is_empty() {
             "no url"
         } else {
-            &self.url
+            &safe(&self.url)
         };
-        writeln!(f, "{url}  ({})", self.event_types.join(", "))?;
+        writeln!(f, "{url}  ({})", safe(&self.event_types.join(", ")))?;
         if !self.disabled.is_empty() {
-            writeln!(f, "  disabled for {}", self.disabled.join(", "))?;
+            writeln!(f, "  disabled for {}", safe(&self.disabled.join(", ")))?;
         }
         let ms = self
             .ms
             .map_or(String::new(), |ms| format!(" after {ms} ms"));
-        match (self.status, &self.error) {
+        match (self.status, self.error.as_deref().map(safe)) {
             (Some(status), _) => writeln!(f, "  {status}{ms}: {}", self.meaning)?,
             (None, Some(error)) => {
                 writeln!(f, "  no answer{ms}: {error}")?;
@@ -148,7 +148,7 @@ impl Display for Answer {
             (None, None) => writeln!(f, "  no answer{ms}: {}", self.meaning)?,
         }
         match &self.answer {
-            Some(line) => write!(f, "  it said: {line}"),
+            Some(line) => write!(f, "  it said: {}", safe(line)),
             None if self.answer_read => write!(f, "  it said nothing"),
             None if self.status.is_some() => write!(f, "  its answer was not read"),
             None => write!(f, "  nothing came back"),

@@ -168,7 +168,8 @@ impl Display for List {
         grid.fmt(f)?;
         let warnings = self.partners.iter().filter_map(|partner| {
             let warning = partner.warning.as_ref()?;
-            Some(format!("Warning: {}: {warning}.", partner.subscriber_id))
+            let warning = format!("Warning: {}: {warning}.", partner.subscriber_id);
+            Some(output::safe(&warning))
         });
         for (number, warning) in warnings.enumerate() {
             write!(f, "{}{warning}", if number == 0 { "\n\n" } else { "\n" })?;

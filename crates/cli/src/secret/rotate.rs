@@ -15,6 +15,7 @@ use super::refusal::{Refusal, in_words, refusals};
 use crate::args::subscriber_id;
 use crate::error::{Error, Exit};
 use crate::moment::Time;
+use crate::output::safe;
 use crate::parameters::{Parameters, Value};
 use crate::stack::Stack;
 use crate::{Context, aws, confirm, span};
@@ -61,9 +62,9 @@ fn overlap(text: &str) -> Result<Duration, String> {
 pub struct Rotated {
     /// Whose secret it is.
     pub subscriber_id: String,
-    /// What the partner is given.
+    /// What the partner is given; nothing if the new secret is lost.
     #[serde(flatten)]
-    pub handover: Handover,
+    pub handover: Option<Handover>,
     /// From when on every function signs with the new secret, and with no other than those here.
     pub everywhere_at: Time,
     /// The old secrets that go on signing beside it.
@@ -78,6 +79,20 @@ pub struct Rotated {
     pub version: i64,
     /// The version that somebody else has written at the same moment, and that was overwritten.
     pub overwritten: Option<i64>,
+    /// How the new secret has gone, if somebody else has replaced it at the same moment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost: Option<String>,
+    /// Why it is not known whether the new secret is still there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unchecked: Option<String>,
+}
+
+/// What became of a new secret after it was written.
+#[derive(Debug, PartialEq, Eq)]
+enum Afterwards {
+    There,
+    Lost(String),
+    Unknown(String),
 }
 
 /// Rotates.
@@ -133,18 +148,67 @@ pub async fn run(arguments: &Arguments, context: &Context) -> Result<Rotated, Er
         )),
         RotateError::TooLong(_) => Error::Failed(format!("parameter {name}: {error}")),
     })?;
-    let old = facts(&value, now, false).unwrap_or_default();
     let version = parameters.replace(subscriber, &value).await?;
+    let (lost, unchecked) = match afterwards(&parameters, subscriber, &new, version).await {
+        Afterwards::There => (None, None),
+        Afterwards::Lost(how) => (Some(how), None),
+        Afterwards::Unknown(why) => (None, Some(why)),
+    };
+    // What was written is not what is there now.
+    let old = match lost {
+        Some(_) => Vec::new(),
+        None => facts(&value, now, false).unwrap_or_default(),
+    };
     Ok(Rotated {
         subscriber_id: subscriber.to_string(),
-        handover: Handover::of(&new, scheme),
+        handover: lost.is_none().then(|| Handover::of(&new, scheme)),
         everywhere_at: Time::new(SystemTime::now() + cache),
         old: old.into_iter().skip(1).collect(),
         refusals,
         parameter: name,
         version,
         overwritten: (version > found.version + 1).then_some(version - 1),
+        lost,
+        unchecked,
     })
+}
+
+/// How often it is asked for what was written, as SSM may answer with what was there before.
+const READS: u32 = 4;
+const BETWEEN_READS: Duration = Duration::from_millis(500);
+
+/// Whether the new secret still is in the parameter, of which it has made this version: whoever
+/// rotates at the same moment has not seen it, and replaces it unawares.
+async fn afterwards(
+    parameters: &Parameters,
+    subscriber: &SubscriberId,
+    new: &Value,
+    version: i64,
+) -> Afterwards {
+    let name = parameters.name(subscriber);
+    for number in 0..READS {
+        if number > 0 {
+            tokio::time::sleep(BETWEEN_READS).await;
+        }
+        match parameters.read(subscriber).await {
+            Ok(Some(found)) if has(&found.value, new) => return Afterwards::There,
+            Ok(Some(found)) if found.version >= version => {
+                let now = found.version;
+                return Afterwards::Lost(format!("version {now} of parameter {name} replaced it"));
+            }
+            // What was there before.
+            Ok(Some(_)) => {}
+            Ok(None) => return Afterwards::Lost(format!("parameter {name} was deleted")),
+            Err(error) => return Afterwards::Unknown(error.to_string()),
+        }
+    }
+    Afterwards::Unknown(format!("SSM does not show version {version} of {name} yet"))
+}
+
+/// Whether a secret is among those of a value, with or without an end.
+fn has(value: &Value, secret: &Value) -> bool {
+    let mut texts = value.reveal().split_whitespace();
+    texts.any(|text| text.split(';').next() == Some(secret.reveal()))
 }
 
 /// Within the life of a cache some functions sign with the old secret alone. If those that know of
@@ -189,22 +253,34 @@ fn rotated(
 impl Rotated {
     /// How the command ends.
     pub(super) fn exit(&self) -> Exit {
-        match self.overwritten {
-            Some(_) => Exit::Failed,
-            None => Exit::Done,
+        let is_alone = self.overwritten.is_none() && self.lost.is_none();
+        if is_alone && self.unchecked.is_none() {
+            Exit::Done
+        } else {
+            Exit::Failed
         }
     }
 }
 
 impl Display for Rotated {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let (name, text) = self.handover.line();
         let everywhere = self.everywhere_at;
         let id = &self.subscriber_id;
+        let Some(handover) = &self.handover else {
+            let how = safe(self.lost.as_deref().unwrap_or_default());
+            write!(
+                f,
+                "Warning: somebody else replaced the secret of {id} at this moment: {how}.\nThe new \
+                 secret of this rotation is gone. It is not shown here, and must NOT be given to the\n\
+                 partner by anybody who has it. What signs now is told by\n  webhooks secret show {id}"
+            )?;
+            return self.overwriting(f);
+        };
+        let (name, text) = handover.line();
         write!(
             f,
             "{id} has a new secret. {}\n\n  {name}  {text}\n\n",
-            self.handover.heading(id)
+            handover.heading(id)
         )?;
         if self.old.is_empty() {
             write!(
@@ -235,6 +311,22 @@ impl Display for Rotated {
                 write!(f, "\n  the old one ({}) {}", facts.scheme, facts.standing())?;
             }
         }
+        if let Some(why) = &self.unchecked {
+            write!(
+                f,
+                "\n\nWarning: it was written, but could not be read again: {}.\nMake sure that nobody \
+                 has replaced it at the same moment before the partner gets it:\n  webhooks secret \
+                 show {id}",
+                safe(why)
+            )?;
+        }
+        self.overwriting(f)
+    }
+}
+
+impl Rotated {
+    /// What is to be done about a change that was overwritten.
+    fn overwriting(&self, f: &mut Formatter<'_>) -> fmt::Result {
         if let Some(version) = self.overwritten {
             write!(
                 f,
@@ -242,7 +334,7 @@ impl Display for Rotated {
                  overwritten. It is kept as\nversion {version}:\n  aws ssm get-parameter \
                  --with-decryption --name {}:{version}\nIf its first secret was given to the partner \
                  already, rotate once more and give the partner that one.",
-                self.parameter
+                safe(&self.parameter)
             )?;
         }
         Ok(())
@@ -301,6 +393,16 @@ mod tests {
             "The old secrets end now, and kasse-nord can verify nothing until it has the new one. Go \
              on?"
         );
+    }
+
+    #[test]
+    fn a_secret_is_there_with_or_without_an_end() {
+        let secrets = [(); 3].map(|()| random(Scheme::V1).unwrap());
+        let [one, two, three] = secrets.each_ref().map(Value::reveal);
+        let value = Value::new(format!("{one} {two};until=2026-12-01T00:00:00Z"));
+        assert!(has(&value, &Value::new(one.to_owned())));
+        assert!(has(&value, &Value::new(two.to_owned())));
+        assert!(!has(&value, &Value::new(three.to_owned())));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use super::missing;
 use crate::args::subscriber_id;
 use crate::error::Error;
 use crate::grid::Grid;
+use crate::output::safe;
 use crate::parameters::{Parameters, Value};
 use crate::stack::Stack;
 use crate::{Context, aws};
@@ -69,7 +70,7 @@ pub async fn run(arguments: &Arguments, context: &Context) -> Result<Show, Error
 
 impl Display for Show {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}, version {}\n", self.parameter, self.version)?;
+        writeln!(f, "{}, version {}\n", safe(&self.parameter), self.version)?;
         let reveals = self.secrets.iter().any(|facts| facts.secret.is_some());
         let mut headings = vec!["scheme", "state", "public key"];
         headings.extend(reveals.then_some("secret"));

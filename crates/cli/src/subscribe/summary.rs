@@ -156,6 +156,7 @@ impl Subscribed {
                 }
             }
             SecretState::Unusable { problem, mend } => {
+                let (problem, mend) = (safe(problem), safe(mend));
                 return write!(f, "\nNothing can be signed: {problem}. {mend}.");
             }
         };

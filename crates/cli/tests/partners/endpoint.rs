@@ -108,3 +108,35 @@ async fn a_name_that_leads_nowhere_is_refused_unless_that_is_meant() {
     let row = stage.aws.row("OrderPaid", "kasse-nord").unwrap();
     assert_eq!(row["url"]["S"], url);
 }
+
+#[tokio::test]
+async fn a_url_with_characters_that_its_parser_drops_is_refused() {
+    let stage = stage().await;
+    for url in [
+        "https://8.8.8.8/h\n",
+        " https://8.8.8.8/h",
+        "https://8.8.8.8/a\tb",
+        "https://8.8.8.8/a\r\nb",
+        "https://8.8.8.8/\u{1b}[2J",
+    ] {
+        let arguments = [
+            "subscribe",
+            "kasse-nord",
+            "--event",
+            "OrderPaid",
+            "--url",
+            url,
+        ];
+        assert_eq!(
+            failed(&stage, &arguments).await,
+            (
+                Some(2),
+                "webhooks: --url can not be subscribed: the url has white space at an end, or a \
+                 control character such as a tab or a line break\n"
+                    .into()
+            ),
+            "{url:?}"
+        );
+    }
+    assert_eq!(changes(&stage), NONE);
+}

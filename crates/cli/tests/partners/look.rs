@@ -167,3 +167,59 @@ async fn a_partner_of_whom_nothing_is_known_is_not_found() {
         )
     );
 }
+
+const FORGED: &str = "a\nWarning: kasse-nord: all is well\u{1b}[2J";
+const SHOWN: &str = r"a\nWarning: kasse-nord: all is well\u{1b}[2J";
+
+#[tokio::test]
+async fn no_value_of_a_row_begins_a_line() {
+    let stage = stage().await;
+    let url = "https://8.8.8.8/";
+    stage.aws.put_subscription("OrderPaid", FORGED, url);
+    stage.set_secret("kasse-nord", &e2e::signature::secret_for("k"));
+    put_row(&stage, FORGED, &json!({"headers": {"S": "x"}}));
+    for arguments in [
+        &["list"][..],
+        &["show", "kasse-nord"],
+        &["secret", "list"],
+        &["doctor", "--no-resolve"],
+        &["ping", "kasse-nord"],
+        &["enable", "kasse-nord", "--event", FORGED],
+        &["unsubscribe", "kasse-nord", "--event", "x\nWarning: "],
+    ] {
+        let ran = run(&stage, arguments).await;
+        for said in [&ran.stdout, &ran.stderr] {
+            assert!(!said.contains("\nWarning: kasse"), "{arguments:?}: {ran:?}");
+            assert!(!said.contains("\nWarning: :"), "{arguments:?}: {ran:?}");
+            assert!(!said.contains('\u{1b}'), "{arguments:?}: {ran:?}");
+        }
+        let is_said = [&ran.stdout, &ran.stderr]
+            .iter()
+            .any(|said| said.contains(SHOWN));
+        let is_missing = arguments.contains(&"unsubscribe");
+        let all = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(
+            is_said || (is_missing && all.contains(r"x\nWarning: ")),
+            "{arguments:?}: {ran:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_text_of_70_000_characters_is_cut_in_the_list_and_whole_in_its_json() {
+    let stage = stage().await;
+    let long = "x".repeat(70_000);
+    let changes = json!({"enabled": {"BOOL": false}, "disabledReason": {"S": long},
+        "description": {"S": long}});
+    put_row(&stage, "OrderPaid", &changes);
+    let ran = run(&stage, &["list"]).await;
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(
+        ran.stdout
+            .contains(&format!("  {0}…  {0}…\n", "x".repeat(199))),
+        "{ran:?}"
+    );
+    let list = done(&stage, &["list"]).await;
+    assert_eq!(list["subscriptions"][0]["description"], long);
+    assert_eq!(list["subscriptions"][0]["disabledReason"], long);
+}

@@ -232,3 +232,79 @@ If its first secret was given to the partner already, rotate once more and give 
         ran.stdout
     );
 }
+
+/// What SSM answers once the parameter is changed after it was written.
+fn seen(value: &str, version: i64) -> Reply {
+    Reply::Output(json!({"Parameters": [{
+        "Name": PARAMETER, "Type": "SecureString", "Value": value, "Version": version,
+    }], "InvalidParameters": []}))
+}
+
+#[tokio::test]
+async fn a_secret_that_was_replaced_at_the_same_moment_is_not_given_out() {
+    let rotate = ["secret", "rotate", "kasse-nord"];
+    let gone = json!({"Parameters": [], "InvalidParameters": [PARAMETER]});
+    for (after, how) in [
+        (
+            seen(
+                &format!("{} {}", secret_for("theirs"), secret_for("old")),
+                3,
+            ),
+            "version 3 of parameter /webhooks/kasse-nord/signing-secret replaced it",
+        ),
+        (
+            Reply::Output(gone),
+            "parameter /webhooks/kasse-nord/signing-secret was deleted",
+        ),
+    ] {
+        let stage = stage().await;
+        stage.set_secret("kasse-nord", &secret_for("old"));
+        let replies = [Reply::Usual, after.clone(), Reply::Usual, after];
+        stage.aws.next("GetParameters", replies);
+        let ran = run(&stage, &rotate).await;
+        assert_eq!((ran.code, ran.stderr.as_str()), (Some(1), ""), "{ran:?}");
+        assert_eq!(
+            ran.stdout,
+            format!(
+                "Warning: somebody else replaced the secret of kasse-nord at this moment: {how}.\n\
+                 The new secret of this rotation is gone. It is not shown here, and must NOT be \
+                 given to the\npartner by anybody who has it. What signs now is told by\n  webhooks \
+                 secret show kasse-nord\n"
+            )
+        );
+        let ran = run(&stage, &[&rotate[..], &["--json"]].concat()).await;
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        let json = ran.json();
+        assert_eq!((&json["lost"], &json["old"]), (&json!(how), &json!([])));
+        assert!(!ran.stdout.contains("whsec_"), "{ran:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_new_secret_that_ssm_shows_only_later_or_beside_another_is_there() {
+    let stage = stage().await;
+    stage.set_secret("kasse-nord", &secret_for("old"));
+    let before = seen(&secret_for("old"), 1);
+    stage
+        .aws
+        .next("GetParameters", [Reply::Usual, before.clone(), before]);
+    let report = done(&stage, &["secret", "rotate", "kasse-nord"]).await;
+    assert_eq!(report["version"], 2);
+    assert_eq!(stage.aws.calls("GetParameters").len(), 4);
+}
+
+#[tokio::test]
+async fn a_new_secret_that_can_not_be_read_again_is_told_with_a_warning() {
+    let stage = stage().await;
+    stage.set_secret("kasse-nord", &secret_for("old"));
+    let denied = Reply::error(400, "AccessDeniedException");
+    stage.aws.next("GetParameters", [Reply::Usual, denied]);
+    let ran = run(&stage, &["secret", "rotate", "kasse-nord"]).await;
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stdout.contains("\n  secret  whsec_"), "{ran:?}");
+    assert!(
+        ran.stdout
+            .contains("\n\nWarning: it was written, but could not be read again: access denied"),
+        "{ran:?}"
+    );
+}
