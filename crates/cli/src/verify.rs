@@ -13,6 +13,12 @@ use crate::moment::Moment;
 use crate::output::Report;
 use crate::{Context, input};
 
+/// How long a secret may be.
+const SECRET_MAX_BYTES: u64 = 64 * 1024;
+
+/// How long a body may be.
+const BODY_MAX_BYTES: u64 = 16 * 1024 * 1024;
+
 /// Arguments of `verify`.
 #[derive(Debug, Args)]
 pub struct Arguments {
@@ -73,10 +79,18 @@ pub async fn run(arguments: &Arguments, context: &Context) -> Result<Verificatio
         return Err(Error::Usage(message.into()));
     }
     let secret = match arguments.secret.strip_prefix('@') {
-        Some(path) => input::read_text(path, "the secret")?,
+        Some(path) if path.starts_with("whsec_") || path.starts_with("whsk_") => {
+            let message = "--secret: `@` is for the name of a file; leave it out before a secret";
+            return Err(Error::Usage(message.into()));
+        }
+        Some(path) => {
+            let bytes = input::read_within(path, "the secret", SECRET_MAX_BYTES)?;
+            String::from_utf8(bytes)
+                .map_err(|_| Error::Usage(format!("the secret in `{path}` is not UTF-8 text")))?
+        }
         None => arguments.secret.clone(),
     };
-    let body = input::read(&arguments.body, "the body")?;
+    let body = input::read_within(&arguments.body, "the body", BODY_MAX_BYTES)?;
     let request = Request {
         signed: Signed {
             id: &arguments.id,

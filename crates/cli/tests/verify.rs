@@ -159,6 +159,23 @@ async fn what_can_not_be_read_is_named() {
             ["--secret", "@-", "--body", "-"],
             "webhooks: standard input can not be both the body and the secret\n",
         ),
+        (
+            ["--secret", "@/dev/zero", "--body", "-"],
+            "webhooks: the secret in `/dev/zero` is longer than the 65536 bytes it may have\n",
+        ),
+        (
+            ["--secret", SECRET, "--body", "/dev/zero"],
+            "webhooks: the body in `/dev/zero` is longer than the 16777216 bytes it may have\n",
+        ),
+        (
+            [
+                "--secret",
+                "@whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+                "--body",
+                "-",
+            ],
+            "webhooks: --secret: `@` is for the name of a file; leave it out before a secret\n",
+        ),
     ] {
         let ran = verify(&stage, &given, BODY).await;
         assert_eq!((ran.code, ran.stderr.as_str()), (Some(2), said));

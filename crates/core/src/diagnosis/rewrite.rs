@@ -120,6 +120,9 @@ pub(super) enum Json<'a> {
 impl<'a> Json<'a> {
     /// Splits a JSON text; `None` if it is none.
     pub(super) fn parse(text: &'a str) -> Option<Self> {
+        if is_too_deep(text) {
+            return None;
+        }
         // From here on everything is where it belongs, and not too deep.
         serde_json::from_str::<IgnoredAny>(text).ok()?;
         Reader { rest: text }.value()
@@ -157,6 +160,9 @@ impl<'a> Json<'a> {
     }
 
     fn append(&self, form: Form, depth: usize, on_top: bool, out: &mut String) -> Option<()> {
+        if out.len() > MAX_WRITTEN_BYTES {
+            return None;
+        }
         match self {
             Self::Word(word) => out.push_str(word),
             Self::Text(text) => out.push_str(&rewritten(text, form.escapes)?),
@@ -187,6 +193,31 @@ impl<'a> Json<'a> {
         }
         Some(())
     }
+}
+
+/// How deep lists and objects may be in each other: all that is done with them is recursive.
+const MAX_DEPTH: usize = 128;
+
+/// A form that becomes longer than this is given up.
+const MAX_WRITTEN_BYTES: usize = 2 * 1024 * 1024;
+
+/// Whether JSON is deeper than [`MAX_DEPTH`].
+fn is_too_deep(text: &str) -> bool {
+    let (mut depth, mut in_text, mut is_escaped) = (0_usize, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = in_text,
+            b'"' => in_text = !in_text,
+            b'[' | b'{' if !in_text => depth += 1,
+            b']' | b'}' if !in_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > MAX_DEPTH {
+            return true;
+        }
+    }
+    false
 }
 
 /// The key whose value is passed on as it was published.
@@ -426,5 +457,22 @@ mod tests {
         for text in ["", "{", "{\"a\"}", "hello", "{} {}"] {
             assert!(Json::parse(text).is_none(), "{text}");
         }
+    }
+
+    #[test]
+    fn what_is_too_deep_or_becomes_too_long_is_not_rewritten() {
+        let nested = |depth: usize, inner: &str| {
+            format!("{}{inner}{}", "[".repeat(depth), "]".repeat(depth))
+        };
+        assert!(Json::parse(&nested(128, "")).is_some());
+        assert!(Json::parse(&nested(129, "")).is_none());
+        assert!(Json::parse(&nested(10_000, "")).is_none());
+        let many = nested(127, &vec!["1"; 20_000].join(","));
+        let lines = Form {
+            spacing: Spacing::Lines(4),
+            ..FORM
+        };
+        assert_eq!(written(&many, lines), None);
+        assert_eq!(written(&many, FORM).unwrap(), many);
     }
 }
