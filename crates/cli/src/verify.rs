@@ -65,6 +65,9 @@ pub struct Verification {
     pub message: String,
     /// Whether the signature is right once the reasons are out of the way.
     pub signature_is_right: bool,
+    /// Whether the search for what is wrong was given up before everything had been tried.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub search_was_cut: bool,
     /// The words for all that is wrong, the main thing first.
     pub reasons: Vec<&'static str>,
 }
@@ -118,6 +121,7 @@ impl Verification {
             reason: reasons.first().copied(),
             message: diagnosis.message(),
             signature_is_right: diagnosis.signature_is_right,
+            search_was_cut: diagnosis.search_was_cut,
             reasons,
         }
     }

@@ -3,9 +3,9 @@
 //! [`verify`](crate::verify) alone says whether a request is verified. Where it is not, everything
 //! that people and frameworks are known to do to secrets, headers and bodies is undone here, one
 //! after the other, until a signature comes out that is right: that is the reason, found by
-//! computing and not by guessing. What is given is at most a few hundred variants and the seconds
-//! around the given one, so nothing that was forged is ever taken for right by this search; and
-//! what it finds is told, never accepted.
+//! computing and not by guessing. That is some thousand variants and the seconds around the given
+//! one, far too few for a forged signature to fit one of them by chance; and what is found is told,
+//! never accepted. The work has a bound, whatever was given, and it is said if that was reached.
 //!
 //! | module | undoes what was done to |
 //! |---|---|
@@ -14,6 +14,7 @@
 //! | `fields` | id and timestamp |
 //! | `body`, [`rewrite`] | the body |
 
+use std::cell::Cell;
 use std::time::SystemTime;
 
 mod body;
@@ -29,6 +30,9 @@ use crate::signature::signed_content;
 use crate::verify::{Rejection, Signed};
 use header::Candidate;
 use keys::{Keys, Way};
+
+/// How much is hashed at most in a search, in bytes: a second or two.
+const BUDGET_BYTES: usize = 256 * 1024 * 1024;
 
 /// What a receiver has of a request, and what it verifies with.
 #[derive(Clone, Copy)]
@@ -48,6 +52,8 @@ pub struct Diagnosis {
     pub reasons: Vec<Reason>,
     /// Whether the signature is right once the reasons are out of the way.
     pub signature_is_right: bool,
+    /// Whether the search was given up before everything had been tried.
+    pub search_was_cut: bool,
 }
 
 impl Diagnosis {
@@ -65,6 +71,12 @@ impl Diagnosis {
             sentences.push("The signature is right.".to_owned());
         } else if self.signature_is_right {
             sentences.push("Apart from that, the signature is right.".to_owned());
+        } else if self.search_was_cut {
+            sentences.push(
+                "Not everything was tried: that would take too long with so large a body, or so \
+                 many signatures or secrets."
+                    .to_owned(),
+            );
         }
         sentences.join(" ")
     }
@@ -73,6 +85,10 @@ impl Diagnosis {
 /// Finds out whether a request is verified around `now`, and if not, why.
 #[must_use]
 pub fn diagnose(request: Request<'_>, now: SystemTime) -> Diagnosis {
+    diagnose_within(request, now, BUDGET_BYTES)
+}
+
+fn diagnose_within(request: Request<'_>, now: SystemTime, budget_bytes: usize) -> Diagnosis {
     let keys = Keys::read(request.secret);
     let rejection = match &keys.verifying {
         Ok(verifying) => match verifying.verify(request.signed, request.body, now) {
@@ -80,6 +96,7 @@ pub fn diagnose(request: Request<'_>, now: SystemTime) -> Diagnosis {
                 return Diagnosis {
                     reasons: Vec::new(),
                     signature_is_right: true,
+                    search_was_cut: false,
                 };
             }
             Err(rejection) => Some(rejection),
@@ -91,20 +108,18 @@ pub fn diagnose(request: Request<'_>, now: SystemTime) -> Diagnosis {
         request,
         keys: &keys,
         candidates: &candidates,
+        left: Cell::new(budget_bytes),
+        was_cut: Cell::new(false),
     };
-    match search.run(now) {
-        Some(reasons) if reasons.is_empty() => Diagnosis {
-            reasons: vec![as_it_stands(rejection, &keys)],
-            signature_is_right: true,
-        },
-        Some(reasons) => Diagnosis {
-            reasons,
-            signature_is_right: true,
-        },
-        None => Diagnosis {
-            reasons: vec![search.by_form()],
-            signature_is_right: false,
-        },
+    let (reasons, signature_is_right) = match search.run(now) {
+        Some(reasons) if reasons.is_empty() => (vec![as_it_stands(rejection, &keys)], true),
+        Some(reasons) => (reasons, true),
+        None => (vec![search.by_form()], false),
+    };
+    Diagnosis {
+        reasons,
+        signature_is_right,
+        search_was_cut: !signature_is_right && search.was_cut.get(),
     }
 }
 
@@ -124,6 +139,10 @@ struct Search<'a> {
     request: Request<'a>,
     keys: &'a Keys,
     candidates: &'a [Candidate],
+    /// How much may still be hashed, in bytes.
+    left: Cell<usize>,
+    /// Whether something was not tried for want of it.
+    was_cut: Cell<bool>,
 }
 
 impl Search<'_> {
@@ -192,6 +211,16 @@ impl Search<'_> {
     }
 
     fn made_by(&self, way: &Way, content: &[&[u8]], reasons: &[Reason]) -> Option<Vec<Reason>> {
+        let bytes = content.iter().map(|part| part.len()).sum();
+        let Some(left) = self
+            .left
+            .get()
+            .checked_sub(way.cost(bytes, self.candidates))
+        else {
+            self.was_cut.set(true);
+            return None;
+        };
+        self.left.set(left);
         let of_signature = way.has_made(content, self.candidates)?;
         let of_key = way.flaw.into_iter().chain(of_signature);
         Some(of_key.chain(reasons.iter().copied()).collect())

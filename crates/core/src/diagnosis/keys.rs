@@ -17,6 +17,12 @@ use crate::verify::{KeyError, VerifyingKeys};
 /// The least bytes of a cut signature by which it is told from chance.
 const TELLING_BYTES: usize = 6;
 
+/// What an HMAC costs beside its content, a comparison with a signature, and a check of an ed25519
+/// signature, each as the number of bytes that could be hashed in that time (measured).
+const HMAC_BYTES: usize = 256;
+const COMPARED_BYTES: usize = 8;
+const ED25519_BYTES: usize = 16 * 1024;
+
 /// A receiver's secrets, as far as they can be made out.
 pub(super) struct Keys {
     /// What to verify with, or why the text is not.
@@ -83,6 +89,18 @@ impl Way {
         match self.key {
             Key::Shared(_) => Scheme::V1,
             Key::Public(_) => Scheme::V1a,
+        }
+    }
+
+    /// What [`Way::has_made`] costs, as the number of bytes that could be hashed in that time.
+    pub(super) fn cost(&self, content_bytes: usize, candidates: &[Candidate]) -> usize {
+        match &self.key {
+            Key::Shared(_) => content_bytes + HMAC_BYTES + candidates.len() * COMPARED_BYTES,
+            Key::Public(_) => {
+                let whole = bytes_of(Scheme::V1a);
+                let checks = candidates.iter().filter(|one| one.bytes.len() == whole);
+                (content_bytes + ED25519_BYTES).saturating_mul(checks.count())
+            }
         }
     }
 

@@ -38,6 +38,10 @@ fn signed_with(secret: &str, body: &str) -> String {
 }
 
 fn case(change: impl FnOnce(&mut Case)) -> Diagnosis {
+    case_within(BUDGET_BYTES, change)
+}
+
+fn case_within(budget_bytes: usize, change: impl FnOnce(&mut Case)) -> Diagnosis {
     let mut case = Case {
         id: ID.to_owned(),
         timestamp: AT.to_string(),
@@ -57,7 +61,8 @@ fn case(change: impl FnOnce(&mut Case)) -> Diagnosis {
         body: &case.body,
     };
     let now = AT.saturating_add_signed(case.seconds_later);
-    diagnose(request, UNIX_EPOCH + Duration::from_secs(now))
+    let now = UNIX_EPOCH + Duration::from_secs(now);
+    diagnose_within(request, now, budget_bytes)
 }
 
 /// The one reason apart from which the signature is right.
@@ -497,6 +502,27 @@ fn several_things_that_are_wrong_are_all_told() {
          or smaller; it is seconds that are signed. A line break was added at the end of the body. \
          Apart from that, the signature is right."
     );
+}
+
+#[test]
+fn a_search_that_would_take_too_long_is_given_up_and_says_so() {
+    let wrong = |case: &mut Case| case.secret = OTHER.to_owned();
+    let whole = case_within(BUDGET_BYTES, wrong);
+    assert_eq!(whole.reasons, [Reason::NoMatch]);
+    assert!(!whole.search_was_cut);
+    let cut = case_within(10_000, wrong);
+    assert_eq!(cut.reasons, [Reason::NoMatch]);
+    assert!(cut.search_was_cut);
+    assert!(
+        cut.message().ends_with(
+            " Not everything was tried: that would take too long with so large a body, or so many \
+             signatures or secrets."
+        ),
+        "{cut:?}"
+    );
+    // What is right is found whatever it costs.
+    let right = case_within(0, |_| {});
+    assert!(right.is_verified() && !right.search_was_cut);
 }
 
 proptest! {
