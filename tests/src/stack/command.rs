@@ -51,7 +51,7 @@ fn program() -> PathBuf {
     let program = directory.join("webhooks");
     assert!(
         program.exists(),
-        "{} is not there. Run `cargo build --workspace --bin webhooks` first, as `make e2e` does.",
+        "{} is not there. Run `cargo test --workspace --no-run` first, as `make e2e` does.",
         program.display()
     );
     program

@@ -104,7 +104,7 @@ fn program() -> PathBuf {
     let program = directory.join("receiver-local");
     assert!(
         program.exists(),
-        "{} is not there. Run `cargo build --workspace --bin receiver-local` first, as `make e2e` does.",
+        "{} is not there. Run `cargo test --workspace --no-run` first, as `make e2e` does.",
         program.display()
     );
     program
