@@ -82,7 +82,78 @@ async fn a_partner_is_registered_and_what_is_broken_afterwards_is_named() {
     let (well, found) = problems(&stack).await;
     assert_eq!((well.code, found), (Some(0), vec![]), "{well:?}");
 
+    every_other_verb(&stack).await;
     break_things(&stack, &receiver).await;
+}
+
+/// The verbs that a new operator has not needed yet, as text and as JSON.
+async fn every_other_verb(stack: &Stack) {
+    let shown = webhooks(stack, &["show", "kasse-neu"]).await;
+    assert_eq!(
+        shown["subscriptions"][0]["eventType"], "OrderPaid",
+        "{shown}"
+    );
+    assert!(!shown.to_string().contains("t-1"), "{shown}");
+    let disable = ["disable", "kasse-neu", "--reason", "moves house"];
+    webhooks(stack, &disable).await;
+    let listed = webhooks(stack, &["list", "--subscriber", "kasse-neu"]).await;
+    assert!(listed.to_string().contains("moves house"), "{listed}");
+    webhooks(stack, &["enable", "kasse-neu"]).await;
+    let file = e2e::stack::repository().join("events/order-paid.json");
+    for arguments in [
+        &["list"][..],
+        &["show", "kasse-neu"],
+        &["disable", "kasse-neu", "--reason", "moves house"],
+        &["enable", "kasse-neu"],
+        &["secret", "show", "kasse-neu"],
+        &["secret", "list"],
+        &["secret", "new", "kasse-bald"],
+        &["log", "--subscriber", "kasse-neu"],
+        &["stats"],
+        &["schedule", "--stack", "sqs-webhooks"],
+        &["publish", file.to_str().unwrap()],
+        &["redrive", "--dry-run"],
+        &[
+            "unsubscribe",
+            "kasse-neu",
+            "--event",
+            "OrderRefunded",
+            "--yes",
+        ],
+    ] {
+        let ran = stack.webhooks(arguments).await;
+        // Nobody is subscribed to that.
+        let expected = if arguments.contains(&"unsubscribe") {
+            3
+        } else {
+            0
+        };
+        assert_eq!(ran.code, Some(expected), "{arguments:?}: {ran:?}");
+    }
+    for arguments in [
+        &["secret", "show", "kasse-neu"][..],
+        &["secret", "list"],
+        &["secret", "new", "kasse-dann"],
+        &["log", "--subscriber", "kasse-neu"],
+        &["stats"],
+        &["schedule", "--stack", "sqs-webhooks"],
+        &["redrive", "--dry-run"],
+    ] {
+        webhooks(stack, arguments).await;
+    }
+    // One that is gone again, with its secret.
+    let subscribe = [
+        "subscribe",
+        "kurz",
+        "--event",
+        "OrderPacked",
+        "--url",
+        "http://127.0.0.1:9/",
+    ];
+    webhooks(stack, &subscribe).await;
+    webhooks(stack, &["unsubscribe", "kurz", "--delete-secret", "--yes"]).await;
+    let gone = stack.webhooks(&["show", "kurz"]).await;
+    assert_eq!(gone.code, Some(3), "{gone:?}");
 }
 
 async fn break_things(stack: &Stack, receiver: &Receiver) {

@@ -15,7 +15,13 @@ const SUBSCRIBE: [&str; 6] = [
     "https://9.9.9.9/",
 ];
 
-const VERBS: [&[&str]; 10] = [
+const VERBS: [&[&str]; 13] = [
+    &["ping", "kasse-nord"],
+    &[
+        "publish",
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../events/order-paid.json"),
+    ],
+    &["doctor"],
     &SUBSCRIBE,
     &["unsubscribe", "kasse-nord"],
     &["list"],
