@@ -1,8 +1,9 @@
 //! Signing secrets from SSM, kept for a while.
 //!
 //! SSM answers 40 requests a second for a whole account, so secrets are kept for a while (five
-//! minutes unless set otherwise), and a batch asks for all that it misses in one call. Since an environment handles one
-//! batch at a time, that is also what keeps two tasks from asking for the same secret.
+//! minutes unless set otherwise), and a batch asks for all that it misses in one call. Since an
+//! environment handles one batch at a time, that is also what keeps two tasks from asking for the
+//! same secret.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -101,7 +101,8 @@ impl Pages<'_> {
 /// is skipped with a log line; it must not stop the others.
 pub(crate) fn read_row(item: &Item, event: &Event<'_>, tally: &mut Tally) -> Option<Subscription> {
     let row = aws::row(item);
-    match Subscription::from_row(row.clone()) {
+    let subscriber_id = row.subscriber_id;
+    match Subscription::from_row(row) {
         Ok(subscription) if subscription.enabled => Some(subscription),
         Ok(_) => {
             tally.disabled += 1;
@@ -109,7 +110,7 @@ pub(crate) fn read_row(item: &Item, event: &Event<'_>, tally: &mut Tally) -> Opt
         }
         Err(error) => {
             tally.skipped += 1;
-            let subscriber_id = match row.subscriber_id {
+            let subscriber_id = match subscriber_id {
                 // A url that was put into the wrong attribute may hold a token.
                 Some(Attribute::Text(text)) if !text.contains("://") => Some(text),
                 Some(_) | None => None,

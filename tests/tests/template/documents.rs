@@ -7,12 +7,15 @@ use toml::Table;
 
 use crate::cloudformation::Template;
 
-#[test]
-fn the_readme_lists_every_parameter_with_its_default() {
+/// The parameters that the README lists below this heading, with their defaults.
+pub fn listed_below(heading: &str) -> BTreeMap<String, String> {
     let readme = read("", "README.md");
-    let (_, section) = readme.split_once("\n### Parameters\n").expect("Parameters");
-    let (table, _) = section.split_once("\n#").expect("a next section");
-    let rows = table.lines().filter_map(|line| {
+    let (_, section) = readme
+        .split_once(&format!("\n### {heading}\n"))
+        .expect("the heading");
+    // Not any `#`: examples have comments.
+    let (section, _) = section.split_once("\n## ").expect("a next section");
+    let rows = section.lines().filter_map(|line| {
         let mut cells = line.strip_prefix("| `")?.split(" | ");
         let name = cells.next()?.strip_suffix('`')?;
         let default = cells.next()?.trim_matches('`');
@@ -23,12 +26,11 @@ fn the_readme_lists_every_parameter_with_its_default() {
     let rows: Vec<_> = rows.collect();
     let listed: BTreeMap<_, _> = rows.iter().cloned().collect();
     assert_eq!(listed.len(), rows.len(), "listed twice");
-    assert_eq!(listed, *Template::read().parameters());
+    listed
 }
 
-#[test]
-fn the_console_shows_every_parameter_in_a_group() {
-    let template = Template::read();
+/// Checks that the console shows every parameter of a template, in one of its groups.
+pub fn assert_console_shows_all(template: &Template) {
     let interface = &template.section("Metadata")["AWS::CloudFormation::Interface"];
     let groups = interface["ParameterGroups"].as_array().unwrap();
     let shown: Vec<&str> = groups
@@ -40,6 +42,16 @@ fn the_console_shows_every_parameter_in_a_group() {
     assert_eq!(names.len(), shown.len(), "shown twice");
     let parameters = template.parameters().keys();
     assert_eq!(names, parameters.map(String::as_str).collect());
+}
+
+#[test]
+fn the_readme_lists_every_parameter_with_its_default() {
+    assert_eq!(listed_below("Parameters"), *Template::read().parameters());
+}
+
+#[test]
+fn the_console_shows_every_parameter_in_a_group() {
+    assert_console_shows_all(&Template::read());
 }
 
 #[test]

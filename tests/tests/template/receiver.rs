@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use toml::Table;
 
 use crate::cloudformation::{Template, number};
+use crate::documents::{assert_console_shows_all, listed_below};
 use crate::environment::read_by;
 use crate::permissions::{ACCOUNT, Grant, all_fields, arn_of, expected, grants, list};
 
@@ -209,32 +210,9 @@ fn the_alarms_watch_what_was_not_taken() {
 #[test]
 fn the_readme_and_the_console_list_every_parameter() {
     let template = Template::read_receiver();
-    let readme = read("", "README.md");
-    let (_, section) = readme.split_once("\n### A receiver to deploy\n").unwrap();
-    let (section, _) = section.split_once("\n## ").expect("a next section");
-    let rows = section.lines().filter_map(|line| {
-        let mut cells = line.strip_prefix("| `")?.split(" | ");
-        let name = cells.next()?.strip_suffix('`')?;
-        let default = cells.next()?.trim_matches('`');
-        assert!(!cells.next()?.is_empty(), "{line}");
-        let default = if default == "empty" { "" } else { default };
-        Some((name.to_owned(), default.to_owned()))
-    });
-    let listed: Vec<_> = rows.collect();
-    let names: BTreeMap<_, _> = listed.iter().cloned().collect();
-    assert_eq!(names.len(), listed.len(), "listed twice");
-    assert_eq!(names, *template.parameters());
-
-    let interface = &template.section("Metadata")["AWS::CloudFormation::Interface"];
-    let groups = interface["ParameterGroups"].as_array().unwrap();
-    let shown: Vec<&str> = groups
-        .iter()
-        .flat_map(|group| group["Parameters"].as_array().unwrap())
-        .map(|name| name.as_str().unwrap())
-        .collect();
-    assert_eq!(shown.len(), names.len());
-    let shown: BTreeSet<&str> = shown.into_iter().collect();
-    assert_eq!(shown, names.keys().map(String::as_str).collect());
+    let listed = listed_below("A receiver to deploy");
+    assert_eq!(listed, *template.parameters());
+    assert_console_shows_all(&template);
 }
 
 #[test]
