@@ -9,7 +9,7 @@ use crate::network::{self, Forbidden};
 use crate::runtime::Environment;
 use crate::sqs_event::{Job, Record};
 use crate::stage::Stage;
-use crate::tls::Authority;
+use crate::tls::{Authority, Identity, Validity};
 
 /// Everything around the function.
 #[derive(Debug)]
@@ -78,6 +78,20 @@ impl Told {
 }
 
 impl Production {
+    /// What a partner's server proves to be `partner.example`, and any name below it, with.
+    #[must_use]
+    pub fn identity(&self) -> Identity {
+        let names = ["partner.example", "*.partner.example"];
+        self.authority.issue(&names, Validity::Now)
+    }
+
+    /// A function, and a subscription to a partner's name.
+    pub async fn subscribed(&self, deliver: &str) -> Environment {
+        self.stage
+            .subscribe("kasse-nord", "https://partner.example/hook");
+        self.stage.start(deliver).await
+    }
+
     /// Starts everything but the function.
     pub async fn start() -> Self {
         let authority = Authority::new("Test Root");

@@ -7,8 +7,7 @@ use std::time::Duration;
 use e2e::dns::{Kind, Reply};
 use e2e::network::{PUBLIC, PUBLIC_IPV6, PUBLIC_TOO, set_patience_with_resolver, within};
 use e2e::production::{Production, Told};
-use e2e::runtime::Environment;
-use e2e::tls::{Identity, Partner, Play, Validity};
+use e2e::tls::{Partner, Play};
 
 const DELIVER: &str = env!("CARGO_BIN_EXE_deliver");
 
@@ -17,31 +16,18 @@ const LOOPBACK: &str = "::1 is not a public address: it is this machine";
 const METADATA: &str = "is not a public address: it is link-local, with the cloud's metadata and the \
                         Lambda runtime";
 
-fn identity(world: &Production) -> Identity {
-    let names = ["partner.example", "*.partner.example"];
-    world.authority.issue(&names, Validity::Now)
-}
-
-/// A function, and a subscription to a partner's name.
-async fn subscribed(world: &Production) -> Environment {
-    world
-        .stage
-        .subscribe("kasse-nord", "https://partner.example/hook");
-    world.stage.start(DELIVER).await
-}
-
 #[test]
 fn a_name_that_turns_private_after_its_first_attempt_is_blocked_at_the_second() {
     within(|| async {
         let world = Production::start().await;
         let play = Play::Answer(b"HTTP/1.1 500 No\r\nconnection: close\r\n\r\n".to_vec());
-        let partner = Partner::listen(PUBLIC, &identity(&world), play).await;
+        let partner = Partner::listen(PUBLIC, &world.identity(), play).await;
         let answers = [PUBLIC, "10.0.0.5"].map(|address| Reply::addresses(&[address]));
         world.dns.script("partner.example", Kind::A, answers);
         world
             .dns
             .script("partner.example", Kind::Aaaa, [Reply::Empty]);
-        let deliver = subscribed(&world).await;
+        let deliver = world.subscribed(DELIVER).await;
 
         let first = world.attempt(&deliver, "kasse-nord", 1).await;
         let asked = |kind| world.dns.asked("partner.example", kind);
@@ -61,13 +47,13 @@ fn a_name_that_turns_private_after_its_first_attempt_is_blocked_at_the_second() 
 fn a_second_question_within_an_attempt_would_have_got_another_answer_but_there_is_none() {
     within(|| async {
         let world = Production::start().await;
-        let partner = Partner::good(PUBLIC, &identity(&world)).await;
+        let partner = Partner::good(PUBLIC, &world.identity()).await;
         let answers = [PUBLIC, "169.254.169.254"].map(|address| Reply::addresses(&[address]));
         world.dns.script("partner.example", Kind::A, answers);
         world
             .dns
             .script("partner.example", Kind::Aaaa, [Reply::Empty]);
-        let deliver = subscribed(&world).await;
+        let deliver = world.subscribed(DELIVER).await;
 
         let attempt = world.attempt(&deliver, "kasse-nord", 1).await;
 
@@ -83,7 +69,7 @@ fn a_second_question_within_an_attempt_would_have_got_another_answer_but_there_i
 fn one_forbidden_answer_among_public_ones_blocks_the_attempt_and_nothing_is_sent_anywhere() {
     within(|| async {
         let world = Production::start().await;
-        let partner = Partner::good(PUBLIC, &identity(&world)).await;
+        let partner = Partner::good(PUBLIC, &world.identity()).await;
         let mapped = format!("::ffff:169.254.169.254 {METADATA} (for 169.254.169.254)");
         let runtime = format!("169.254.100.1 {METADATA}");
         let nat64 =
@@ -142,7 +128,7 @@ fn a_name_that_stands_for_an_internal_one_is_blocked() {
         world
             .stage
             .subscribe("sslip", "https://169-254-169-254.sslip.io/");
-        let deliver = subscribed(&world).await;
+        let deliver = world.subscribed(DELIVER).await;
 
         let subscribers = ["kasse-nord", "nip", "sslip"];
         let attempts = world.attempts(&deliver, &subscribers, 1).await;
@@ -164,12 +150,12 @@ fn a_name_that_stands_for_an_internal_one_is_blocked() {
 fn a_public_alias_is_followed_and_the_certificate_is_for_the_name_in_the_url() {
     within(|| async {
         let world = Production::start().await;
-        let partner = Partner::good(PUBLIC, &identity(&world)).await;
+        let partner = Partner::good(PUBLIC, &world.identity()).await;
         world.dns.name("edge.cdn.example", &[PUBLIC]);
         world
             .dns
             .both("partner.example", &Reply::Alias("edge.cdn.example"));
-        let deliver = subscribed(&world).await;
+        let deliver = world.subscribed(DELIVER).await;
 
         let attempt = world.attempt(&deliver, "kasse-nord", 1).await;
 
@@ -214,7 +200,7 @@ fn a_name_that_can_not_be_resolved_is_retried_as_a_dns_failure_and_never_blocked
 fn a_resolver_that_can_tell_one_kind_of_address_only_is_enough() {
     within(|| async {
         let world = Production::start().await;
-        let partner = Partner::good(PUBLIC, &identity(&world)).await;
+        let partner = Partner::good(PUBLIC, &world.identity()).await;
         let cases = [
             ("empty", Reply::Empty),
             ("nxdomain", Reply::NxDomain),
@@ -246,8 +232,8 @@ fn a_name_is_whole_and_no_search_domain_of_our_network_completes_it() {
         let world = Production::start().await;
         // The network's search domain is corp.example.
         world.dns.name("partner.example.corp.example", &[PUBLIC]);
-        let partner = Partner::good(PUBLIC, &identity(&world)).await;
-        let deliver = subscribed(&world).await;
+        let partner = Partner::good(PUBLIC, &world.identity()).await;
+        let deliver = world.subscribed(DELIVER).await;
 
         let attempt = world.attempt(&deliver, "kasse-nord", 1).await;
 
@@ -265,9 +251,9 @@ fn a_resolver_that_never_answers_ends_one_attempt_in_time_and_delays_no_other() 
         set_patience_with_resolver(Duration::from_secs(30));
         world.dns.both("silent.example", &Reply::Silence);
         world.stage.subscribe("silent", "https://silent.example/");
-        let partner = Partner::good(PUBLIC, &identity(&world)).await;
+        let partner = Partner::good(PUBLIC, &world.identity()).await;
         world.dns.name("partner.example", &[PUBLIC]);
-        let deliver = subscribed(&world).await;
+        let deliver = world.subscribed(DELIVER).await;
 
         let subscribers = ["silent", "kasse-nord"];
         let attempts = world.attempts(&deliver, &subscribers, 1).await;
@@ -291,14 +277,14 @@ fn a_blocked_endpoint_is_tried_again_by_the_policy_and_keeps_its_subscription() 
     within(|| async {
         let world = Production::start().await;
         world.dns.name("partner.example", &["10.0.0.5"]);
-        let deliver = subscribed(&world).await;
+        let deliver = world.subscribed(DELIVER).await;
 
         // Each checks the delay of its attempt, and that the subscription is enabled.
         for number in 1..=4 {
             let attempt = world.attempt(&deliver, "kasse-nord", number).await;
             assert_eq!(attempt.told, Told::blocked(PRIVATE));
         }
-        let partner = Partner::good(PUBLIC, &identity(&world)).await;
+        let partner = Partner::good(PUBLIC, &world.identity()).await;
         world.dns.name("partner.example", &[PUBLIC]);
         let attempt = world.attempt(&deliver, "kasse-nord", 5).await;
         assert_eq!(attempt.told, Told::delivered());

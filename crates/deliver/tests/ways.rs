@@ -8,34 +8,20 @@ use e2e::network::{
     ABSENT, ABSENT_IPV6, PUBLIC, PUBLIC_IPV6, PUBLIC_TOO, Unresponsive, assert_untouched, within,
 };
 use e2e::production::{Production, Told};
-use e2e::runtime::Environment;
-use e2e::tls::{Identity, Partner, Play, Validity};
+use e2e::tls::{Partner, Play};
 use tokio::net::TcpListener;
 
 const DELIVER: &str = env!("CARGO_BIN_EXE_deliver");
 
 const PRIVATE: &str = "10.0.0.5 is not a public address: it is a private network";
 
-fn identity(world: &Production) -> Identity {
-    let names = ["partner.example", "*.partner.example"];
-    world.authority.issue(&names, Validity::Now)
-}
-
-/// A function, and a subscription to a partner's name.
-async fn subscribed(world: &Production) -> Environment {
-    world
-        .stage
-        .subscribe("kasse-nord", "https://partner.example/hook");
-    world.stage.start(DELIVER).await
-}
-
 #[test]
 fn a_name_with_an_ipv6_address_to_which_there_is_no_way_is_delivered_over_ipv4_at_once() {
     within(|| async {
         let world = Production::start().await;
-        let partner = Partner::good(PUBLIC, &identity(&world)).await;
+        let partner = Partner::good(PUBLIC, &world.identity()).await;
         world.dns.name("partner.example", &[ABSENT_IPV6, PUBLIC]);
-        let deliver = subscribed(&world).await;
+        let deliver = world.subscribed(DELIVER).await;
 
         let attempt = world.attempt(&deliver, "kasse-nord", 1).await;
 
@@ -50,9 +36,9 @@ fn a_name_whose_ipv6_address_never_answers_is_delivered_over_ipv4_soon() {
     within(|| async {
         let world = Production::start().await;
         let _unresponsive = Unresponsive::listen(PUBLIC_IPV6).await;
-        let partner = Partner::good(PUBLIC, &identity(&world)).await;
+        let partner = Partner::good(PUBLIC, &world.identity()).await;
         world.dns.name("partner.example", &[PUBLIC_IPV6, PUBLIC]);
-        let deliver = subscribed(&world).await;
+        let deliver = world.subscribed(DELIVER).await;
 
         let attempt = world.attempt(&deliver, "kasse-nord", 1).await;
 
@@ -67,9 +53,9 @@ fn an_address_that_never_answers_leaves_time_for_the_next_one() {
     within(|| async {
         let world = Production::start().await;
         let _unresponsive = Unresponsive::listen(PUBLIC_TOO).await;
-        let partner = Partner::good(PUBLIC, &identity(&world)).await;
+        let partner = Partner::good(PUBLIC, &world.identity()).await;
         world.dns.name("partner.example", &[PUBLIC_TOO, PUBLIC]);
-        let deliver = subscribed(&world).await;
+        let deliver = world.subscribed(DELIVER).await;
 
         let attempt = world.attempt(&deliver, "kasse-nord", 1).await;
 
@@ -84,7 +70,7 @@ fn a_server_that_never_answers_is_given_up_within_the_time_for_connecting() {
         let world = Production::start().await;
         let _unresponsive = Unresponsive::listen(PUBLIC).await;
         world.dns.name("partner.example", &[PUBLIC]);
-        let deliver = subscribed(&world).await;
+        let deliver = world.subscribed(DELIVER).await;
 
         let attempt = world.attempt(&deliver, "kasse-nord", 1).await;
 
@@ -99,12 +85,12 @@ fn a_server_that_never_answers_is_given_up_within_the_time_for_connecting() {
 fn a_name_with_several_addresses_is_delivered_to_the_one_that_answers() {
     within(|| async {
         let world = Production::start().await;
-        let partner = Partner::good(PUBLIC_TOO, &identity(&world)).await;
+        let partner = Partner::good(PUBLIC_TOO, &world.identity()).await;
         // No way to the first, nobody at the second.
         world
             .dns
             .name("partner.example", &[ABSENT, PUBLIC, PUBLIC_TOO]);
-        let deliver = subscribed(&world).await;
+        let deliver = world.subscribed(DELIVER).await;
 
         let attempt = world.attempt(&deliver, "kasse-nord", 1).await;
 
@@ -117,9 +103,9 @@ fn a_name_with_several_addresses_is_delivered_to_the_one_that_answers() {
 fn a_name_with_ipv6_only_is_delivered() {
     within(|| async {
         let world = Production::start().await;
-        let partner = Partner::good(PUBLIC_IPV6, &identity(&world)).await;
+        let partner = Partner::good(PUBLIC_IPV6, &world.identity()).await;
         world.dns.name("partner.example", &[PUBLIC_IPV6]);
-        let deliver = subscribed(&world).await;
+        let deliver = world.subscribed(DELIVER).await;
 
         let attempt = world.attempt(&deliver, "kasse-nord", 1).await;
 
@@ -135,7 +121,7 @@ fn an_address_without_a_way_or_a_listener_is_a_failed_connection() {
         world.dns.name("absent.example", &[ABSENT]);
         world.stage.subscribe("absent", "https://absent.example/");
         world.dns.name("partner.example", &[PUBLIC]);
-        let deliver = subscribed(&world).await;
+        let deliver = world.subscribed(DELIVER).await;
 
         let subscribers = ["absent", "kasse-nord"];
         let attempts = world.attempts(&deliver, &subscribers, 1).await;
@@ -169,11 +155,11 @@ fn a_proxy_of_the_environment_is_never_asked() {
         }
         // The played services are asked without a proxy.
         world.stage = world.stage.with("NO_PROXY", "127.0.0.1");
-        let partner = Partner::good(PUBLIC, &identity(&world)).await;
+        let partner = Partner::good(PUBLIC, &world.identity()).await;
         world.dns.name("partner.example", &[PUBLIC]);
         world.dns.name("private.example", &["10.0.0.5"]);
         world.stage.subscribe("private", "https://private.example/");
-        let deliver = subscribed(&world).await;
+        let deliver = world.subscribed(DELIVER).await;
 
         let subscribers = ["kasse-nord", "private"];
         let attempts = world.attempts(&deliver, &subscribers, 1).await;
@@ -190,7 +176,7 @@ fn a_proxy_of_the_environment_is_never_asked() {
 fn every_name_that_a_host_can_have_is_delivered_to() {
     within(|| async {
         let world = Production::start().await;
-        let partner = Partner::good(PUBLIC, &identity(&world)).await;
+        let partner = Partner::good(PUBLIC, &world.identity()).await;
         let longest = "a".repeat(63);
         let cases = [
             ("plain", "a", "a"),
@@ -248,7 +234,7 @@ fn a_redirect_is_not_followed() {
                  connection: close\r\n\r\n"
             );
             let play = Play::Answer(answer.into());
-            partners.push(Partner::listen(address, &identity(&world), play).await);
+            partners.push(Partner::listen(address, &world.identity(), play).await);
             world.dns.name(&host, &[address]);
             world.stage.subscribe(name, &format!("https://{host}/"));
         }
