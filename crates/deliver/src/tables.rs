@@ -98,15 +98,18 @@ impl Tables {
             if self.read_chunk(chunk, found).await.is_ok() {
                 continue;
             }
-            // Records are a memory: without them, webhooks are still sent.
-            let alone: Vec<Key> = chunk
+            // Records are a memory: without them, webhooks are still sent. But what failed for both
+            // tables at once, as a call that was throttled, need not fail for each of them.
+            let (subscriptions, deliveries): (Vec<Key>, Vec<Key>) = chunk
                 .iter()
-                .filter(|key| matches!(key, Key::Subscription(_)))
                 .cloned()
-                .collect();
-            if !alone.is_empty() && alone.len() < chunk.len() {
+                .partition(|key| matches!(key, Key::Subscription(_)));
+            if !subscriptions.is_empty()
+                && !deliveries.is_empty()
+                && self.read_chunk(&subscriptions, found).await.is_ok()
+            {
                 // What it finds is in the map; why it finds nothing is logged.
-                let _ = self.read_chunk(&alone, found).await;
+                let _ = self.read_chunk(&deliveries, found).await;
             }
         }
     }

@@ -25,21 +25,22 @@ fn no_records(stage: &Stage, reply: Reply) {
 #[tokio::test]
 async fn without_records_webhooks_are_sent_and_the_receive_count_stands_in() {
     let throttled = Reply::error(400, "ProvisionedThroughputExceededException");
+    // How often each read is tried. There are three: of both tables, and of each alone.
     let replies = [
-        (Reply::error(400, "AccessDeniedException"), 2),
-        (Reply::error(400, "ResourceNotFoundException"), 2),
-        (Reply::error(400, "ValidationException"), 2),
-        (throttled, 4),
-        (Reply::error(500, "InternalServerError"), 4),
-        (Reply::Cut, 4),
-        (Reply::Text("<html>".into()), 2),
-        (Reply::Output(json!({})), 2),
+        (Reply::error(400, "AccessDeniedException"), 1),
+        (Reply::error(400, "ResourceNotFoundException"), 1),
+        (Reply::error(400, "ValidationException"), 1),
+        (throttled, 3),
+        (Reply::error(500, "InternalServerError"), 3),
+        (Reply::Cut, 3),
+        (Reply::Text("<html>".into()), 1),
+        (Reply::Output(json!({})), 1),
         (
             Reply::Output(json!({"Responses": {}, "UnprocessedKeys": {}})),
-            2,
+            1,
         ),
     ];
-    side_by_side(replies, |(reply, reads)| async move {
+    side_by_side(replies, |(reply, tries)| async move {
         let (stage, receiver) = stage_of_four().await;
         let job = Job::for_subscriber("failing");
         // What it says is of no use as long as it can not be read.
@@ -64,7 +65,7 @@ async fn without_records_webhooks_are_sent_and_the_receive_count_stands_in() {
         batch.assert_delay(1, 270..=540);
         assert_eq!(receiver.requests_to("/well").len(), 1);
         assert_eq!(receiver.requests_to("/failing").len(), 1);
-        let mut calls = vec!["BatchGetItem"; reads];
+        let mut calls = vec!["BatchGetItem"; tries + 1 + tries];
         // One for the run that has a record, and two for the one of which there is none.
         calls.extend(["UpdateItem"; 3]);
         calls.push("ChangeMessageVisibilityBatch");
@@ -84,9 +85,40 @@ async fn without_records_webhooks_are_sent_and_the_receive_count_stands_in() {
         assert_eq!(metrics["Attempts"], 2, "{reply:?}");
         assert_eq!(metrics["Delivered"], 1, "{reply:?}");
         let errors = lines.iter().filter(|line| line.contains("ERROR"));
-        assert_eq!(errors.count(), 1, "{lines:#?}");
+        assert_eq!(errors.count(), 2, "{lines:#?}");
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_read_of_both_tables_that_fails_does_not_make_a_record_unknown() {
+    let (stage, receiver) = stage_of_four().await;
+    let job = Job::for_subscriber("failing");
+    stage.put_earlier_attempts(&job, "m0", 1);
+    stage
+        .aws
+        .next("BatchGetItem", [Reply::error(400, "AccessDeniedException")]);
+    let deliver = stage.start(DELIVER).await;
+
+    // Its receives would make this the fifth attempt.
+    let batch = stage.deliver(&deliver, &[record(0, "failing", 5)]).await;
+
+    assert_eq!(batch.response, failures(&["m0"]));
+    batch.assert_delay(0, 90..=180);
+    assert_eq!(receiver.requests_to("/failing").len(), 1);
+    let tables_read: Vec<[bool; 2]> = stage
+        .aws
+        .calls("BatchGetItem")
+        .iter()
+        .map(|call| {
+            [TABLE_NAME, DELIVERIES_TABLE].map(|name| call["RequestItems"][name].is_object())
+        })
+        .collect();
+    assert_eq!(tables_read, [[true, true], [true, false], [false, true]]);
+    let row = stage.record_of(&job);
+    assert_eq!(row["attempts"], json!({"N": "2"}));
+    // A figure of nothing is left out.
+    assert!(last_figures(&deliver.stop().await)["RecordErrors"].is_null());
 }
 
 #[tokio::test]
