@@ -71,8 +71,10 @@ impl Metrics {
     /// Writes the line, if there is anything to tell.
     pub(crate) fn print(&self, function_name: &str, now: SystemTime) {
         if let Some(line) = self.line(function_name, now) {
+            // In one piece: standard output looks for the end of the line in each part of it.
+            let line = format!("{line}\n");
             // Without standard output there is nowhere to tell it either.
-            let _ = writeln!(std::io::stdout().lock(), "{line}");
+            let _ = std::io::stdout().lock().write_all(line.as_bytes());
         }
     }
 

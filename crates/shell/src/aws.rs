@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use aws_config::environment::EnvironmentVariableCredentialsProvider;
 use aws_config::retry::RetryConfig;
+use aws_config::stalled_stream_protection::StalledStreamProtectionConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, SdkConfig};
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
@@ -34,6 +35,9 @@ pub async fn config() -> SdkConfig {
         .http_client(http_client)
         .credentials_provider(EnvironmentVariableCredentialsProvider::new())
         .retry_config(RetryConfig::standard().with_max_attempts(3))
+        // The time limits end a stalled call; watching over its throughput as well costs each call
+        // a few percent of its CPU time.
+        .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
         .timeout_config(
             TimeoutConfig::builder()
                 .connect_timeout(CONNECT_TIMEOUT)
