@@ -11,10 +11,12 @@
 //! | [`evidence`] | what was seen of it, from outside of the functions |
 //! | [`oracle`] | the account: delivered, dead, gone or lost |
 //! | [`duplicates`] | why something came again that a partner had accepted |
+//! | [`delays`] | how late attempts came |
 //! | [`report`] | what is printed and kept |
 //!
 //! docs/soak.md tells how to read what it prints.
 
+pub mod delays;
 pub mod duplicates;
 pub mod evidence;
 pub mod oracle;

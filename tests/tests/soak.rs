@@ -55,7 +55,10 @@ fn plan() -> Result<Plan, String> {
     if seconds < 10 {
         return Err("SOAK_SECONDS: at least 10 s are needed".to_owned());
     }
-    Ok(Plan::draw(seed, seconds))
+    let mut plan = Plan::draw(seed, seconds);
+    // Takes a job away, so that the run has to fail.
+    plan.thefts.extend(number("SOAK_THEFT_AT_MS")?);
+    Ok(plan)
 }
 
 fn number(name: &str) -> Result<Option<u64>, String> {

@@ -4,10 +4,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
-use super::evidence::{Evidence, FailedCall, Post};
+use super::evidence::{Evidence, Post};
 use super::oracle::INVOCATION_MS;
 
 /// A cause.
@@ -96,13 +97,8 @@ pub fn find<'a>(posts: &BTreeMap<&str, Vec<&'a Post>>, evidence: &Evidence) -> V
 fn cause(accepted: &Post, again: &Post, evidence: &Evidence) -> Cause {
     let id = &again.webhook_id;
     let accepted_at = accepted.accepted_at().unwrap_or_default();
-    let failed = |operations: &[&str], from: u64| {
-        evidence.failed_calls.iter().any(|call: &FailedCall| {
-            operations.contains(&call.operation.as_str())
-                && call.webhook_ids.contains(id)
-                && (from..=again.at).contains(&call.at)
-        })
-    };
+    let failed =
+        |operations: &[&str], from: u64| has_failed(operations, id, from..=again.at, evidence);
     // A batch that had read before may still be sending.
     let known = evidence.known_delivered.get(id);
     let is_known = known.is_some_and(|known| known + INVOCATION_MS < again.at);
@@ -122,11 +118,7 @@ fn cause(accepted: &Post, again: &Post, evidence: &Evidence) -> Cause {
     if evidence.kills.iter().any(was_killed) {
         return Cause::Killed;
     }
-    let has_two_jobs = evidence
-        .again
-        .iter()
-        .any(|(event, at)| id.starts_with(&format!("msg_{event}_")) && *at <= again.at);
-    if has_two_jobs || failed(&["SendMessageBatch"], 0) {
+    if has_two_jobs(id, again.at, evidence) {
         return Cause::DispatchedTwice;
     }
     let was_impatient = |(from, to): &(u64, u64)| {
@@ -136,4 +128,42 @@ fn cause(accepted: &Post, again: &Post, evidence: &Evidence) -> Cause {
         return Cause::RedeliveredEarly;
     }
     Cause::Unknown
+}
+
+/// Whether a call about a delivery was made to fail at such a time.
+fn has_failed(
+    operations: &[&str],
+    webhook_id: &str,
+    when: RangeInclusive<u64>,
+    evidence: &Evidence,
+) -> bool {
+    evidence.failed_calls.iter().any(|call| {
+        operations.contains(&call.operation.as_str())
+            && call.webhook_ids.contains(webhook_id)
+            && when.contains(&call.at)
+    })
+}
+
+/// Whether there can have been two jobs of a delivery by then.
+fn has_two_jobs(webhook_id: &str, at: u64, evidence: &Evidence) -> bool {
+    let is_of = |event: &str| webhook_id.starts_with(&format!("msg_{event}_"));
+    let was_given_twice = evidence
+        .again
+        .iter()
+        .any(|(event, again_at)| is_of(event) && *again_at <= at);
+    was_given_twice || has_failed(&["SendMessageBatch"], webhook_id, 0..=at, evidence)
+}
+
+/// Whether a request may come before the time that the record has for it: whoever sent it can not
+/// have known the record.
+#[must_use]
+pub fn may_be_early(post: &Post, evidence: &Evidence) -> bool {
+    let shortly_before = post.at.saturating_sub(INVOCATION_MS)..=post.at;
+    let read = &["BatchGetItem"];
+    has_failed(read, &post.webhook_id, shortly_before, evidence)
+        || has_two_jobs(&post.webhook_id, post.at, evidence)
+        || evidence
+            .impatience
+            .iter()
+            .any(|(from, to)| (*from..=to + INVOCATION_MS).contains(&post.at))
 }

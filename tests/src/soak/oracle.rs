@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
+use super::delays::{self, Delays};
 use super::duplicates::{self, Cause};
 use super::evidence::{Evidence, Post, Published};
 use super::plan::Plan;
@@ -45,26 +45,6 @@ pub struct Verdict {
     pub posts: usize,
     /// How many calls of AWS were made to fail.
     pub failed_calls: usize,
-}
-
-/// The longest time from when an attempt was due to when it came, in milliseconds.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Delays {
-    /// While nothing was disturbed.
-    pub undisturbed: Option<Delay>,
-    /// While, or shortly after, something was.
-    pub disturbed: Option<Delay>,
-}
-
-/// A late attempt.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Delay {
-    /// How late, in milliseconds.
-    pub ms: u64,
-    /// Which.
-    pub webhook_id: String,
 }
 
 impl Verdict {
@@ -137,7 +117,8 @@ pub fn judge(plan: &Plan, evidence: &Evidence) -> Verdict {
             _ => {}
         }
     }
-    verdict.delays = delays(plan, evidence, &owed, &posts);
+    let published = |webhook_id: &str| owed.get(webhook_id).map(|debt| debt.event.at);
+    verdict.delays = delays::find(plan, evidence, &posts, published, &mut verdict.wrong);
     verdict
 }
 
@@ -188,11 +169,11 @@ fn end(webhook_id: &str, debt: &Debt<'_>, posts: &[&Post], evidence: &Evidence) 
             )),
         };
     }
-    if evidence.undispatched.contains(&debt.event.id) {
-        return End::Dead("not dispatched".to_owned());
-    }
     if is_gone(webhook_id, debt, posts, evidence, text("state")) {
         return End::Gone;
+    }
+    if evidence.undispatched.contains(&debt.event.id) {
+        return End::Dead("not dispatched".to_owned());
     }
     End::Lost(format!(
         "{} requests, its record says {:?}, {} dispatched",
@@ -272,74 +253,5 @@ fn wrong_body(event: &Published, post: &Post) -> Option<String> {
     (!is_now).then(|| format!("another time than that of the event: {time}"))
 }
 
-/// How late attempts were.
-fn delays(
-    plan: &Plan,
-    evidence: &Evidence,
-    owed: &BTreeMap<String, Debt<'_>>,
-    posts: &BTreeMap<&str, Vec<&Post>>,
-) -> Delays {
-    let mut delays = Delays::default();
-    let troubles = troubles(plan, evidence);
-    for (webhook_id, posts) in posts {
-        let Some(debt) = owed.get(*webhook_id) else {
-            continue;
-        };
-        let history = evidence
-            .records
-            .get(*webhook_id)
-            .and_then(|record| record["history"].as_array());
-        let planned: Vec<(u64, u64)> = history
-            .into_iter()
-            .flatten()
-            .filter_map(|entry| Some((time(&entry["at"])?, time(&entry["nextAt"])?)))
-            .collect();
-        let mut before: Option<u64> = None;
-        for post in posts {
-            // What was planned since the last request; nothing, if that one was forgotten.
-            let due = match before {
-                None => Some(debt.event.at),
-                Some(before) => planned
-                    .iter()
-                    .filter(|(at, _)| (before..=post.at).contains(at))
-                    .map(|(_, next)| *next)
-                    .max(),
-            };
-            before = Some(post.at);
-            let Some(due) = due else { continue };
-            let ms = post.at.saturating_sub(due);
-            let is_disturbed = troubles
-                .iter()
-                .any(|(from, to)| *from <= post.at && due <= *to);
-            let worst = if is_disturbed {
-                &mut delays.disturbed
-            } else {
-                &mut delays.undisturbed
-            };
-            if worst.as_ref().is_none_or(|worst| worst.ms < ms) {
-                let webhook_id = (*webhook_id).to_owned();
-                *worst = Some(Delay { ms, webhook_id });
-            }
-        }
-    }
-    delays
-}
-
-/// The times in which something was disturbed.
-fn troubles(plan: &Plan, evidence: &Evidence) -> Vec<(u64, u64)> {
-    let comes_back = plan.visibility_seconds * 1000 + INVOCATION_MS;
-    let kills = evidence.kills.iter().map(|at| (*at, at + comes_back));
-    let calls = evidence
-        .failed_calls
-        .iter()
-        .map(|call| (call.at, call.at + comes_back));
-    let impatience = evidence
-        .impatience
-        .iter()
-        .map(|(from, to)| (*from, to + INVOCATION_MS));
-    kills.chain(calls).chain(impatience).collect()
-}
-
-fn time(value: &Value) -> Option<u64> {
-    value.as_str().map(parse_ms)
-}
+#[cfg(test)]
+mod tests;

@@ -43,6 +43,9 @@ pub struct Plan {
     pub looks: Vec<u64>,
     /// When, and for how long, the queue hands out again within a second what is being worked on.
     pub impatience: Vec<(u64, u64)>,
+    /// When a job is taken away behind the service's back. Never in a plan that is drawn: it
+    /// proves that the account sees a loss.
+    pub thefts: Vec<u64>,
 }
 
 /// A partner.
@@ -152,6 +155,7 @@ impl Plan {
             kills,
             looks,
             impatience,
+            thefts: Vec::new(),
         }
     }
 }

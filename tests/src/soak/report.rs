@@ -5,8 +5,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::delays::Delay;
 use super::evidence::Evidence;
-use super::oracle::{Delay, Verdict};
+use super::oracle::Verdict;
 use super::plan::Plan;
 use crate::stack::repository;
 

@@ -107,6 +107,7 @@ enum Happening<'a> {
     Look,
     Impatient(u64),
     Patient,
+    Theft,
 }
 
 async fn play(
@@ -127,6 +128,7 @@ async fn play(
         happenings.push((*from, Happening::Impatient(*length)));
         happenings.push((from + length, Happening::Patient));
     }
+    happenings.extend(plan.thefts.iter().map(|at| (*at, Happening::Theft)));
     happenings.sort_by_key(|(at, _)| *at);
     let publisher = stack.publisher();
     for (at, happening) in happenings {
@@ -148,6 +150,7 @@ async fn play(
                 evidence.kills.push(now_ms());
                 stack.crash();
             }
+            Happening::Theft => stack.steal(Queue::Jobs).await,
             Happening::Look => {
                 evidence.looks.push(now_ms());
                 stack.peek(Queue::Jobs).await;

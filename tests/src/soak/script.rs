@@ -8,7 +8,6 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
 
-use crate::http1::response;
 use crate::receiver::Answer;
 
 /// How long an attempt may take in a local stack, in milliseconds: `AttemptSeconds` of the template.
@@ -108,7 +107,14 @@ impl Script {
                 Answer::raw("HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\n")
                     .then_for_ever([b'.'; 1024], Duration::from_millis(20)),
             ),
-            Self::GzipBomb => (Some(200), Answer::raw(BOMB.as_slice())),
+            Self::GzipBomb => (
+                Some(200),
+                // By itself, since the sender does not take all of the rest.
+                Answer::raw(BOMB.as_slice()).preceded_by(format!(
+                    "HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: {}\r\n\r\n",
+                    BOMB.len()
+                )),
+            ),
             Self::Late if before < 2 => (Some(200), Answer::status(200).after(LATE)),
             Self::DropsStatus if before < 2 => (None, Answer::raw("HTTP/1.1 20").then_close()),
             Self::Resets if before < 2 => (None, Answer::nothing().then_reset()),
@@ -130,5 +136,5 @@ static BOMB: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     encoder.write_all(&vec![0; 1_000_000]).unwrap();
     let member = encoder.finish().unwrap();
-    response(200, &[("content-encoding", "gzip")], &member.repeat(100))
+    member.repeat(100)
 });

@@ -226,6 +226,20 @@ impl Stack {
             .unwrap();
     }
 
+    /// Waits for a message that can be received, and deletes it.
+    pub async fn steal(&self, queue: Queue) {
+        let client = client!(self, aws_sdk_sqs);
+        let queue_url = self.output(queue.url_output());
+        self.until("a message to steal", async || {
+            let answer = client.receive_message().queue_url(queue_url).send();
+            let message = answer.await.unwrap().messages?.pop()?;
+            let deletion = client.delete_message().queue_url(queue_url);
+            let deletion = deletion.receipt_handle(message.receipt_handle?);
+            deletion.send().await.ok()
+        })
+        .await;
+    }
+
     /// The bodies of all messages of a queue, which then are hidden for a while.
     pub async fn take_all(&self, queue: Queue) -> Vec<String> {
         let client = client!(self, aws_sdk_sqs);
