@@ -21,6 +21,13 @@ async fn main() -> ExitCode {
 }
 
 async fn soak() -> Result<ExitCode, String> {
+    if let Some(directory) = setting("SOAK_JUDGE") {
+        let (plan, evidence) =
+            report::read(directory.as_ref()).map_err(|error| format!("{directory}: {error}"))?;
+        let verdict = oracle::judge(&plan, &evidence);
+        println!("{verdict}\n{}", verdict.summary());
+        return Ok(ExitCode::from(u8::from(verdict.has_failed())));
+    }
     let plan = plan()?;
     let started = Instant::now();
     println!("soak: seed {}, {} s", plan.seed, plan.seconds);
@@ -30,9 +37,7 @@ async fn soak() -> Result<ExitCode, String> {
     let directory = report::directory(plan.seed);
     report::keep(&directory, &plan, &evidence, &verdict, &logs)
         .map_err(|error| format!("{}: {error}", directory.display()))?;
-    println!("{verdict}");
-    let json = serde_json::to_string(&verdict).map_err(|error| error.to_string())?;
-    println!("{json}");
+    println!("{verdict}\n{}", verdict.summary());
     if verdict.has_failed() {
         let directory = directory.display();
         println!(

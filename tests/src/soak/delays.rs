@@ -65,9 +65,10 @@ pub fn find(
             // What was planned since the last request; nothing, if that one was forgotten.
             let due = match before {
                 None => Some(published),
+                // What an attempt itself has led to may be of the same millisecond.
                 Some(before) => planned
                     .iter()
-                    .filter(|(at, _)| (before..=post.at).contains(at))
+                    .filter(|(at, _)| (before..post.at).contains(at))
                     .map(|(_, next)| *next)
                     .max(),
             };

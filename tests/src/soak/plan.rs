@@ -45,6 +45,7 @@ pub struct Plan {
     pub impatience: Vec<(u64, u64)>,
     /// When a job is taken away behind the service's back. Never in a plan that is drawn: it
     /// proves that the account sees a loss.
+    #[serde(default)]
     pub thefts: Vec<u64>,
 }
 

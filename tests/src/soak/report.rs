@@ -5,6 +5,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde_json::{Value, json};
+
 use super::delays::Delay;
 use super::evidence::Evidence;
 use super::oracle::Verdict;
@@ -13,6 +15,25 @@ use crate::stack::repository;
 
 /// How many lines of one kind are printed; all are kept.
 const SHOWN: usize = 20;
+
+impl Verdict {
+    /// The figures, for a program.
+    #[must_use]
+    pub fn summary(&self) -> Value {
+        json!({
+            "published": self.published,
+            "delivered": self.delivered,
+            "dead": self.dead,
+            "gone": self.gone,
+            "lost": self.lost.len(),
+            "wrong": self.wrong.len(),
+            "duplicates": self.duplicates,
+            "worstDelay": self.delays,
+            "posts": self.posts,
+            "failedCalls": self.failed_calls,
+        })
+    }
+}
 
 impl fmt::Display for Verdict {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -87,6 +108,19 @@ pub fn directory(seed: u64) -> PathBuf {
         .join("target")
         .join("soak")
         .join(seed.to_string())
+}
+
+/// Reads what a run has kept.
+///
+/// # Errors
+/// If it is not there, or is something else.
+pub fn read(directory: &Path) -> io::Result<(Plan, Evidence)> {
+    let plan = fs::read_to_string(directory.join("plan.json"))?;
+    let evidence = fs::read_to_string(directory.join("evidence.json"))?;
+    Ok((
+        serde_json::from_str(&plan)?,
+        serde_json::from_str(&evidence)?,
+    ))
 }
 
 /// Keeps all that is needed to understand a run, and to carry it out again.
