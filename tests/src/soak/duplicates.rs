@@ -27,6 +27,8 @@ pub enum Cause {
     DispatchedTwice,
     /// SQS handed the job out again while it was worked on.
     RedeliveredEarly,
+    /// Another job of it was tried at the same time, failed, and had the last word in the record.
+    Overwritten,
     /// None, though the record had long said that it was delivered.
     KnownToBeDelivered,
     /// None that is known.
@@ -42,6 +44,7 @@ impl fmt::Display for Cause {
             Self::RecordUnread => "the record could not be read",
             Self::DispatchedTwice => "there were two jobs of it",
             Self::RedeliveredEarly => "SQS handed it out again too early",
+            Self::Overwritten => "another job of it wrote over the record",
             Self::KnownToBeDelivered => "none, it was known to be delivered",
             Self::Unknown => "unknown",
         })
@@ -104,6 +107,10 @@ fn cause(accepted: &Post, again: &Post, evidence: &Evidence) -> Cause {
     let is_known = known.is_some_and(|known| known + INVOCATION_MS < again.at);
     if failed(&["BatchGetItem"], again.at.saturating_sub(INVOCATION_MS)) {
         return Cause::RecordUnread;
+    }
+    let overwritten = evidence.overwritten.get(id);
+    if is_known && overwritten.is_some_and(|at| *at <= again.at) {
+        return Cause::Overwritten;
     }
     if is_known {
         return Cause::KnownToBeDelivered;

@@ -31,6 +31,10 @@ pub struct Evidence {
     pub failed_calls: Vec<FailedCall>,
     /// When AWS had taken the record that a delivery was delivered.
     pub known_delivered: BTreeMap<String, u64>,
+    /// When, after that, AWS took a record that said something else.
+    pub overwritten: BTreeMap<String, u64>,
+    /// How many calls of AWS the functions made.
+    pub calls: u64,
     /// When all processes were killed.
     pub kills: Vec<u64>,
     /// When `dispatch` got an event a second time.

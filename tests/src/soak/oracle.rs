@@ -43,7 +43,9 @@ pub struct Verdict {
     pub delays: Delays,
     /// How many requests came to partners.
     pub posts: usize,
-    /// How many calls of AWS were made to fail.
+    /// How many calls of AWS the functions made.
+    pub calls: u64,
+    /// How many of them were made to fail.
     pub failed_calls: usize,
 }
 
@@ -62,6 +64,7 @@ pub fn judge(plan: &Plan, evidence: &Evidence) -> Verdict {
     let mut verdict = Verdict {
         published: owed.len(),
         posts: evidence.posts.len(),
+        calls: evidence.calls,
         failed_calls: evidence.failed_calls.len(),
         ..Verdict::default()
     };

@@ -31,6 +31,8 @@ pub struct Seen {
     pub failed_calls: Vec<FailedCall>,
     /// When AWS had taken the record that a delivery was delivered.
     pub known_delivered: BTreeMap<String, u64>,
+    /// When, after that, AWS took a record that said something else.
+    pub overwritten: BTreeMap<String, u64>,
     /// How many calls there were.
     pub calls: u64,
 }
@@ -198,7 +200,7 @@ impl Shared {
         None
     }
 
-    /// Notes which deliveries are now known to be delivered.
+    /// Notes what is now known of deliveries.
     fn remember(&self, request: &Request, answer: &[u8]) {
         let is_write = request
             .header("x-amz-target")
@@ -208,25 +210,28 @@ impl Shared {
         }
         let at = now_ms();
         let mut seen = self.seen.lock().unwrap();
-        for webhook_id in delivered(&request.body) {
-            seen.known_delivered.entry(webhook_id).or_insert(at);
+        for (webhook_id, state) in states(&request.body) {
+            if state == "delivered" {
+                seen.known_delivered.entry(webhook_id).or_insert(at);
+            } else if seen.known_delivered.contains_key(&webhook_id) {
+                seen.overwritten.entry(webhook_id).or_insert(at);
+            }
         }
     }
 }
 
-/// The deliveries that a write says are delivered.
-fn delivered(body: &[u8]) -> Vec<String> {
+/// What a write says of deliveries.
+fn states(body: &[u8]) -> Vec<(String, String)> {
     let input: Value = serde_json::from_slice(body).unwrap_or_default();
     let text = |value: &Value| value["S"].as_str().map(str::to_owned);
-    let updated = text(&input["Key"]["webhookId"])
-        .filter(|_| input["ExpressionAttributeValues"][":state"]["S"] == "delivered");
+    let update =
+        text(&input["Key"]["webhookId"]).zip(text(&input["ExpressionAttributeValues"][":state"]));
     let tables = input["RequestItems"].as_object().into_iter().flatten();
     let items = tables.flat_map(|(_, writes)| writes.as_array().into_iter().flatten());
-    let put = items
+    let puts = items
         .map(|write| &write["PutRequest"]["Item"])
-        .filter(|item| item["state"]["S"] == "delivered")
-        .filter_map(|item| text(&item["webhookId"]));
-    updated.into_iter().chain(put).collect()
+        .filter_map(|item| text(&item["webhookId"]).zip(text(&item["state"])));
+    update.into_iter().chain(puts).collect()
 }
 
 /// The webhook ids in a text.
@@ -342,4 +347,38 @@ async fn forward(upstream: SocketAddr, request: &Request) -> std::io::Result<Vec
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).await?;
     Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_kinds_of_writes_say_how_deliveries_stand() {
+        let put = json!({"RequestItems": {"deliveries": [
+            {"PutRequest": {"Item": {"webhookId": {"S": "msg_1_a"}, "state": {"S": "delivered"}}}},
+            {"PutRequest": {"Item": {"webhookId": {"S": "msg_1_b"}, "state": {"S": "retrying"}}}},
+        ]}});
+        let update = json!({
+            "Key": {"webhookId": {"S": "msg_1_c"}},
+            "ExpressionAttributeValues": {":state": {"S": "dead"}, ":delivered": {"S": "delivered"}},
+        });
+        let pair = |id: &str, state: &str| (id.to_owned(), state.to_owned());
+        assert_eq!(
+            states(put.to_string().as_bytes()),
+            [pair("msg_1_a", "delivered"), pair("msg_1_b", "retrying")]
+        );
+        assert_eq!(
+            states(update.to_string().as_bytes()),
+            [pair("msg_1_c", "dead")]
+        );
+        assert_eq!(states(b"no JSON"), []);
+    }
+
+    #[test]
+    fn a_call_names_the_deliveries_that_it_is_about() {
+        let body = r#"{"Entries":[{"MessageBody":"{\"webhookId\":\"msg_1-2_kasse-nord\"}"}]}"#;
+        let ids: Vec<String> = webhook_ids(body.as_bytes()).into_iter().collect();
+        assert_eq!(ids, ["msg_1-2_kasse-nord"]);
+    }
 }

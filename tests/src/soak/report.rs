@@ -30,6 +30,7 @@ impl Verdict {
             "duplicates": self.duplicates,
             "worstDelay": self.delays,
             "posts": self.posts,
+            "calls": self.calls,
             "failedCalls": self.failed_calls,
         })
     }
@@ -62,8 +63,8 @@ impl fmt::Display for Verdict {
         )?;
         write!(
             formatter,
-            "{} requests came to partners, {} calls of AWS were made to fail",
-            self.posts, self.failed_calls
+            "{} requests came to partners, {} of {} calls of AWS were made to fail",
+            self.posts, self.failed_calls, self.calls
         )?;
         for (title, lines) in [
             ("Lost", &self.lost),

@@ -289,4 +289,6 @@ async fn collect(stack: &Stack, partners: &[Partner], proxy: &Proxy, evidence: &
     let seen = proxy.seen();
     evidence.failed_calls = seen.failed_calls;
     evidence.known_delivered = seen.known_delivered;
+    evidence.overwritten = seen.overwritten;
+    evidence.calls = seen.calls;
 }

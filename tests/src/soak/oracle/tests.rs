@@ -325,6 +325,17 @@ fn what_was_long_known_to_be_delivered_must_not_come_again() {
     let known = &mut evidence.known_delivered;
     known.insert("msg_e1_good-1".to_owned(), START + 650);
     assert_wrong(&evidence, "known to be delivered");
+    // Unless somebody else has written that it was not.
+    let overwritten = &mut evidence.overwritten;
+    overwritten.insert("msg_e1_good-1".to_owned(), START + 7001);
+    assert_wrong(&evidence, "known to be delivered");
+    evidence.overwritten.clear();
+    let mut overwritten = evidence.clone();
+    let when = &mut overwritten.overwritten;
+    when.insert("msg_e1_good-1".to_owned(), START + 2000);
+    let verdict = judge(&plan(), &overwritten);
+    let causes = BTreeMap::from([(Cause::Overwritten, 1)]);
+    assert_eq!(verdict.duplicates, causes);
     // A batch that had read the record before.
     evidence.posts[3].at = START + 5000;
     let verdict = judge(&plan(), &evidence);
