@@ -112,11 +112,13 @@ e2e: $(READY) ## End-to-end tests on the deployed templates
 	@# A minute of it, and always the same one.
 	SOAK_SEED=7 SOAK_SECONDS=12 cargo test --workspace --locked --test soak
 
-# SEED is drawn if it is not given. PLAN carries out again what a run has kept. docs/soak.md
+# SEED is drawn if it is not given. PLAN carries out again what a run has kept, and JUDGE makes the
+# account of it once more. docs/soak.md
 MINUTES ?= 3
 .PHONY: soak
 soak: build ## Faults, kills and bad partners, then an account: SEED=7 MINUTES=10
-	@SOAK_SEED='$(SEED)' SOAK_PLAN='$(PLAN)' SOAK_SECONDS=$$(( $(MINUTES) * 60 )) \
+	@SOAK_SEED='$(SEED)' SOAK_SECONDS=$$(( $(MINUTES) * 60 )) \
+	  SOAK_PLAN='$(abspath $(PLAN))' SOAK_JUDGE='$(abspath $(JUDGE))' \
 	  cargo test --workspace --locked --test soak --quiet
 
 .PHONY: measure

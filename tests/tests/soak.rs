@@ -32,11 +32,12 @@ async fn soak() -> Result<ExitCode, String> {
     let started = Instant::now();
     println!("soak: seed {}, {} s", plan.seed, plan.seconds);
     let say = |text: &str| println!("soak: {:>4} s  {text}", started.elapsed().as_secs());
+    let directory = report::directory(plan.seed);
+    let unkept = |error| format!("{}: {error}", directory.display());
+    report::keep_plan(&directory, &plan).map_err(unkept)?;
     let (evidence, logs) = run::carry_out(&plan, say).await;
     let verdict = oracle::judge(&plan, &evidence);
-    let directory = report::directory(plan.seed);
-    report::keep(&directory, &plan, &evidence, &verdict, &logs)
-        .map_err(|error| format!("{}: {error}", directory.display()))?;
+    report::keep(&directory, &plan, &evidence, &verdict, &logs).map_err(unkept)?;
     println!("{verdict}\n{}", verdict.summary());
     if verdict.has_failed() {
         let directory = directory.display();

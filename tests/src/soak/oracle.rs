@@ -43,6 +43,8 @@ pub struct Verdict {
     pub delays: Delays,
     /// How many requests came to partners.
     pub posts: usize,
+    /// How many messages were still in the jobs queue when the time was over.
+    pub left: u32,
     /// How many calls of AWS the functions made.
     pub calls: u64,
     /// How many of them were made to fail.
@@ -64,6 +66,7 @@ pub fn judge(plan: &Plan, evidence: &Evidence) -> Verdict {
     let mut verdict = Verdict {
         published: owed.len(),
         posts: evidence.posts.len(),
+        left: evidence.left,
         calls: evidence.calls,
         failed_calls: evidence.failed_calls.len(),
         ..Verdict::default()

@@ -66,6 +66,13 @@ impl fmt::Display for Verdict {
             "{} requests came to partners, {} of {} calls of AWS were made to fail",
             self.posts, self.failed_calls, self.calls
         )?;
+        if self.left > 0 {
+            write!(
+                formatter,
+                "\n{} messages were still in the jobs queue when the time was over",
+                self.left
+            )?;
+        }
         for (title, lines) in [
             ("Lost", &self.lost),
             ("Wrong", &self.wrong),
@@ -124,6 +131,16 @@ pub fn read(directory: &Path) -> io::Result<(Plan, Evidence)> {
     ))
 }
 
+/// Keeps the plan alone, before anything can go wrong.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn keep_plan(directory: &Path, plan: &Plan) -> io::Result<()> {
+    fs::create_dir_all(directory)?;
+    let text = serde_json::to_string_pretty(plan)?;
+    fs::write(directory.join("plan.json"), text)
+}
+
 /// Keeps all that is needed to understand a run, and to carry it out again.
 ///
 /// # Errors
@@ -135,12 +152,8 @@ pub fn keep(
     verdict: &Verdict,
     logs: &[String],
 ) -> io::Result<()> {
-    fs::create_dir_all(directory)?;
+    keep_plan(directory, plan)?;
     let json = |value: Result<String, serde_json::Error>| value.map_err(io::Error::other);
-    fs::write(
-        directory.join("plan.json"),
-        json(serde_json::to_string_pretty(plan))?,
-    )?;
     fs::write(
         directory.join("evidence.json"),
         json(serde_json::to_string(evidence))?,
