@@ -140,7 +140,12 @@ impl Plan {
         let events = events(random, end, is_short);
         let windows = windows(random, end, is_short);
         // Each costs whoever was under way a visibility timeout.
-        let kills = moments(random, if is_short { 1 } else { seconds / 25 }, end / 2);
+        let (count, latest) = if is_short {
+            (1, end / 2)
+        } else {
+            (seconds / 25, end)
+        };
+        let kills = moments(random, count, latest);
         let looks = moments(random, seconds.div_ceil(10), end);
         let impatience = moments(random, seconds.div_ceil(30), end)
             .into_iter()
@@ -223,9 +228,11 @@ fn windows(random: &mut StdRng, end: u64, is_short: bool) -> Vec<Window> {
     all.shuffle(random);
     let mut all = all.into_iter().cycle();
     let mut windows = Vec::new();
+    // Longer than the functions wait for a call, and than a batch may take.
+    let longest = if is_short { 3000 } else { 8000 };
     let mut from = QUIET_MS;
     loop {
-        let to = from + random.random_range(1000..3000);
+        let to = from + random.random_range(1000..longest);
         if to + QUIET_MS > end {
             return windows;
         }
