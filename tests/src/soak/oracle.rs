@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::delays::{self, Delays};
 use super::duplicates::{self, Cause};
-use super::evidence::{Evidence, Post, Published};
+use super::evidence::{Evidence, FailedCall, Post, Published};
 use super::plan::Plan;
+use super::proxy::SLOW;
 use crate::delivery_record::parse_ms;
 
 /// How long a batch may go on working with what it had read before, in milliseconds: the timeout
@@ -49,6 +50,8 @@ pub struct Verdict {
     pub calls: u64,
     /// How many of them were made to fail.
     pub failed_calls: usize,
+    /// How many of them failed by themselves, as the machine was too slow.
+    pub slow_calls: usize,
 }
 
 impl Verdict {
@@ -63,12 +66,15 @@ impl Verdict {
 #[must_use]
 pub fn judge(plan: &Plan, evidence: &Evidence) -> Verdict {
     let owed = owed(plan, evidence);
+    let is_slow = |call: &&FailedCall| call.fault == SLOW;
+    let slow_calls = evidence.failed_calls.iter().filter(is_slow).count();
     let mut verdict = Verdict {
         published: owed.len(),
         posts: evidence.posts.len(),
         left: evidence.left,
         calls: evidence.calls,
-        failed_calls: evidence.failed_calls.len(),
+        failed_calls: evidence.failed_calls.len() - slow_calls,
+        slow_calls,
         ..Verdict::default()
     };
     let mut posts: BTreeMap<&str, Vec<&Post>> = BTreeMap::new();

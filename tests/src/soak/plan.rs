@@ -191,7 +191,7 @@ fn partners(random: &mut StdRng, is_short: bool) -> Vec<PartnerPlan> {
 }
 
 fn events(random: &mut StdRng, end: u64, is_short: bool) -> Vec<EventPlan> {
-    let (shortest, longest) = if is_short { (300, 700) } else { (200, 900) };
+    let (shortest, longest) = if is_short { (300, 700) } else { (300, 1500) };
     let mut events = Vec::new();
     let mut at = 0;
     while at < end {

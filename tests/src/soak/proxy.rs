@@ -16,6 +16,12 @@ use super::now_ms;
 use super::plan::{Fault, Window};
 use crate::http1::{Request, read_request, response};
 
+/// The fault of a call that was not made to fail, but took too long on a machine with much to do.
+pub const SLOW: &str = "slow";
+
+/// What a function has at least for a call.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 /// The proxy. It ends when it is dropped.
 #[derive(Debug)]
 pub struct Proxy {
@@ -137,17 +143,16 @@ async fn serve(stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
     let at = now_ms();
     shared.seen.lock().unwrap().calls += 1;
     let Some((fault, over)) = shared.fault(&operation, &request) else {
-        let answer = forward(shared.upstream, &request).await?;
+        let (answer, is_too_slow) =
+            forward_patiently(&mut stream, shared.upstream, &request).await?;
+        if is_too_slow {
+            shared.note(at, operation, SLOW, &request);
+        }
         shared.remember(&request, &answer);
         return stream.get_mut().write_all(&answer).await;
     };
-    let webhook_ids = webhook_ids(&request.body);
-    shared.seen.lock().unwrap().failed_calls.push(FailedCall {
-        at,
-        operation: operation.clone(),
-        fault: format!("{fault:?}").to_lowercase(),
-        webhook_ids,
-    });
+    let name = format!("{fault:?}").to_lowercase();
+    shared.note(at, operation.clone(), &name, &request);
     let answer = match fault {
         Fault::Error => error(500, "InternalServerError"),
         Fault::Throttle if operation == "SendMessageBatch" => error(403, "RequestThrottled"),
@@ -198,6 +203,16 @@ impl Shared {
             }
         }
         None
+    }
+
+    fn note(&self, at: u64, operation: String, fault: &str, request: &Request) {
+        let failed = FailedCall {
+            at,
+            operation,
+            fault: fault.to_owned(),
+            webhook_ids: webhook_ids(&request.body),
+        };
+        self.seen.lock().unwrap().failed_calls.push(failed);
     }
 
     /// Notes what is now known of deliveries.
@@ -323,6 +338,28 @@ fn change(request: &mut Request, change: impl FnOnce(&mut Value)) {
     let mut input: Value = serde_json::from_slice(&request.body).unwrap_or_default();
     change(&mut input);
     request.body = input.to_string().into_bytes();
+}
+
+/// Makes the call, and gives the whole answer and whether the function had lost its patience by then:
+/// the call is done, but it will be made again.
+async fn forward_patiently(
+    client: &mut BufReader<TcpStream>,
+    upstream: SocketAddr,
+    request: &Request,
+) -> std::io::Result<(Vec<u8>, bool)> {
+    let start = Instant::now();
+    let answer = forward(upstream, request);
+    tokio::pin!(answer);
+    let mut scratch = [0; 64];
+    tokio::select! {
+        answer = &mut answer => Ok((answer?, false)),
+        // Nothing more comes before the answer, but the end of the connection.
+        _ = client.read(&mut scratch) => {
+            let answer = answer.await?;
+            // It may as well have been killed.
+            Ok((answer, start.elapsed() > PATIENCE))
+        }
+    }
 }
 
 /// Makes the call and gives the whole answer.

@@ -32,6 +32,7 @@ impl Verdict {
             "posts": self.posts,
             "calls": self.calls,
             "failedCalls": self.failed_calls,
+            "slowCalls": self.slow_calls,
         })
     }
 }
@@ -66,6 +67,9 @@ impl fmt::Display for Verdict {
             "{} requests came to partners, {} of {} calls of AWS were made to fail",
             self.posts, self.failed_calls, self.calls
         )?;
+        if self.slow_calls > 0 {
+            write!(formatter, ", {} took too long", self.slow_calls)?;
+        }
         if self.left > 0 {
             write!(
                 formatter,

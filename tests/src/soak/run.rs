@@ -27,7 +27,8 @@ const FAULT_SECONDS: u64 = 2;
 /// How long another copy of a delivery waits that is being retried, in seconds. It is not scaled.
 const COPIES_WAIT_SECONDS: u64 = 60;
 
-/// How long a run may take to come to an end once nothing is published and nothing fails any more.
+/// How long a run may take to come to an end once nothing is published and nothing fails any more,
+/// on a machine that keeps up with it.
 #[must_use]
 pub fn drain_limit(plan: &Plan) -> Duration {
     let attempt = script::ATTEMPT_MS / 1000 + LONGEST_DELAY_SECONDS;
@@ -201,9 +202,12 @@ async fn again(
     publisher.dispatch(&text).await;
 }
 
-/// Waits until every event has become jobs and no job is left, or for as long as that may take.
+/// Waits until every event has become jobs and no job is left, or for as long as that may take. On a
+/// machine that does not keep up it may take longer, as long as there are ever fewer.
 async fn drain(plan: &Plan, stack: &Stack, evidence: &Evidence, say: &impl Fn(&str)) {
-    let end = Instant::now() + drain_limit(plan);
+    let limit = drain_limit(plan);
+    let mut fewest = u32::MAX;
+    let mut progress = Instant::now();
     let published: BTreeSet<&str> = evidence
         .published
         .iter()
@@ -211,8 +215,12 @@ async fn drain(plan: &Plan, stack: &Stack, evidence: &Evidence, say: &impl Fn(&s
         .collect();
     let mut empty_since: Option<Instant> = None;
     let mut told = Instant::now();
-    while Instant::now() < end {
+    while progress.elapsed() < limit {
         let left = stack.count(Queue::Jobs).await;
+        if left < fewest {
+            fewest = left;
+            progress = Instant::now();
+        }
         let dispatched = dispatched(stack);
         let failed = stack.count(Queue::DispatchFailures).await as usize;
         let all = published.len()

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::super::evidence::{Disabled, FailedCall};
+use super::super::evidence::Disabled;
 use super::super::plan::{PartnerPlan, Plan};
 use super::super::script::Script;
 use super::*;
