@@ -1,6 +1,6 @@
 //! The partners of a run, each with a server of its own, and the log of what came to them.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -172,13 +172,4 @@ pub fn posts_of(partners: &[Partner]) -> Vec<Post> {
     let mut posts: Vec<Post> = partners.iter().flat_map(Partner::posts).collect();
     posts.sort_by_key(|post| post.at);
     posts
-}
-
-/// The partner with each id.
-#[must_use]
-pub fn by_id(partners: &[Partner]) -> BTreeMap<&str, &Partner> {
-    partners
-        .iter()
-        .map(|partner| (partner.plan.id.as_str(), partner))
-        .collect()
 }
