@@ -84,7 +84,7 @@ fmt-check: ## Is the code formatted?
 lint: ## clippy, every warning an error
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	@# "All" leaves out what a plain `cargo test` leaves out, see tests/Cargo.toml.
-	cargo clippy --workspace --test stack --locked -- -D warnings
+	cargo clippy --workspace --test stack --test soak --locked -- -D warnings
 
 .PHONY: docs
 docs: ## Does the documentation build without a warning?
@@ -109,6 +109,17 @@ e2e: $(READY) ## End-to-end tests on the deployed templates
 	@# unit` has built. `cargo build` would settle other features and compile most of it anew.
 	cargo test --workspace --locked --no-run --quiet
 	RUST_TEST_THREADS=32 cargo test --workspace --locked --test stack
+	@# A minute of it, and always the same one.
+	SOAK_SEED=7 SOAK_SECONDS=12 cargo test --workspace --locked --test soak
+
+# SEED is drawn if it is not given. PLAN carries out again what a run has kept, and JUDGE makes the
+# account of it once more. docs/soak.md
+MINUTES ?= 3
+.PHONY: soak
+soak: build ## Faults, kills and bad partners, then an account: SEED=7 MINUTES=10
+	@SOAK_SEED='$(SEED)' SOAK_SECONDS=$$(( $(MINUTES) * 60 )) \
+	  SOAK_PLAN='$(abspath $(PLAN))' SOAK_JUDGE='$(abspath $(JUDGE))' \
+	  cargo test --workspace --locked --test soak --quiet
 
 .PHONY: measure
 measure: build ## What one environment of deliver costs: cold start, CPU, memory

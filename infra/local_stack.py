@@ -344,6 +344,7 @@ def run_emulator(watch_pid: int | None) -> None:
 
     _check_permissions_as_in_aws()
     _evaluate_conditions_as_in_aws()
+    _try_events_again_as_in_aws()
     sys.argv = ["ministack"]
     ministack_main()
 
@@ -410,6 +411,27 @@ def _evaluate_conditions_as_in_aws() -> None:
 
     for module in (changesets, engine, handlers, stacks):
         module._evaluate_conditions = evaluate_conditions
+
+
+def _try_events_again_as_in_aws() -> None:
+    """Let an event that its function fails on be tried again, and then end in its failure queue.
+
+    EventBridge invokes a function asynchronously, and Lambda tries such an invocation three
+    times in all. The emulator knows that, but hands events over without it, so that an event
+    whose `dispatch` fails or dies would be lost.
+    """
+    from ministack.services import eventbridge, lambda_svc
+
+    hand_over_once = eventbridge._dispatch_to_lambda
+
+    def hand_over(arn: str, payload: str) -> None:
+        function, config, _ = lambda_svc._get_func_record_for_ref(arn)
+        if not function or not config:
+            return hand_over_once(arn, payload)  # which says so in the log
+        record = lambda_svc._execution_record_for_config(function, config)
+        lambda_svc.invoke_async_with_retry(record, json.loads(payload))
+
+    eventbridge._dispatch_to_lambda = hand_over
 
 
 def _free_port() -> int:

@@ -20,7 +20,8 @@
 //! | [`command`] | a stage for the `webhooks` command, and the terminal it is run from |
 //!
 //! [`stack`] plays nothing: it deploys the template with both functions to a local AWS, and does
-//! there what an operator does.
+//! there what an operator does. [`soak`] makes that AWS and its partners fail, and accounts for all
+//! that was published.
 //!
 //! Nothing here uses the code that is tested: what `deliver` signs or `dispatch` writes is
 //! compared with a second reading of the specification.
@@ -45,6 +46,7 @@ pub mod production;
 pub mod receiver;
 pub mod runtime;
 pub mod signature;
+pub mod soak;
 pub mod sqs_event;
 pub mod stack;
 pub mod stage;

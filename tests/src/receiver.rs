@@ -55,6 +55,7 @@ type Script = dyn Fn(&Received) -> Answer + Send + Sync;
 #[derive(Default)]
 struct Record {
     requests: Vec<Received>,
+    answered: BTreeMap<usize, Instant>,
     connections: usize,
     open_connections: usize,
     bytes_sent: u64,
@@ -152,6 +153,13 @@ impl Receiver {
         let mut requests = self.requests();
         requests.retain(|received| received.target == target);
         requests
+    }
+
+    /// The requests, by number, of whose answer the first bytes that were to be sent at once were
+    /// all written to the socket, and when. A status line is among them.
+    #[must_use]
+    pub fn answered(&self) -> BTreeMap<usize, Instant> {
+        self.record.lock().unwrap().answered.clone()
     }
 
     /// How many connections were accepted.
@@ -279,6 +287,11 @@ async fn serve(
         for act in &answer.acts {
             if perform(act, stream.get_mut(), record).await.is_err() {
                 return;
+            }
+            if matches!(act, Act::Send(_)) {
+                let mut record = record.lock().unwrap();
+                let first = record.answered.entry(received.number);
+                first.or_insert_with(Instant::now);
             }
         }
         match answer.end {

@@ -23,6 +23,7 @@ mod command;
 mod environments;
 mod log;
 mod partner;
+mod publisher;
 mod receiver;
 mod records;
 
@@ -30,6 +31,7 @@ pub use aws::Queue;
 use log::Log;
 pub use log::{Function, Line};
 pub use partner::Partner;
+pub use publisher::Publisher;
 pub use receiver::DeployedReceiver;
 
 /// The event types that become webhooks in a stack. Tests that share one have a type each, so that
@@ -190,6 +192,12 @@ impl Stack {
         value.unwrap_or_else(|| panic!("the template has no output {name}"))
     }
 
+    /// Where its AWS is reached.
+    #[must_use]
+    pub fn endpoint_url(&self) -> &str {
+        &self.description.endpoint_url
+    }
+
     /// Publishes an event and gives its id.
     ///
     /// # Panics
@@ -251,6 +259,19 @@ impl Stack {
 
     fn invocation(&self, function: Function, event: &str) -> Value {
         json!({"FunctionName": self.output(function.name_output()), "Payload": event})
+    }
+
+    /// Adds to the environment of a function, which from then on runs in new processes.
+    pub async fn set_environment(&self, function: Function, variables: &[(String, String)]) {
+        let name = json!({"FunctionName": self.output(function.name_output())});
+        let mut change = name.clone();
+        let configuration = self.call("lambda", "GetFunctionConfiguration", &name).await;
+        change["Environment"] = configuration["Environment"].clone();
+        for (name, value) in variables {
+            change["Environment"]["Variables"][name] = value.as_str().into();
+        }
+        self.call("lambda", "UpdateFunctionConfiguration", &change)
+            .await;
     }
 
     /// Looks again and again until there is something, and gives it.

@@ -2,7 +2,7 @@
 //! wrong.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
@@ -180,21 +180,32 @@ pub struct Seen {
     pub bytes: Vec<u8>,
 }
 
-/// A partner's server at port 443. It ends when it is dropped.
+/// A partner's server. It ends when it is dropped.
 #[derive(Debug)]
 pub struct Partner {
+    address: SocketAddr,
     seen: Arc<Mutex<Seen>>,
     server: JoinHandle<()>,
 }
 
 impl Partner {
-    /// Listens at an address.
+    /// Listens at port 443 of an address.
     ///
     /// # Panics
     /// If that is taken.
     pub async fn listen(address: &str, identity: &Identity, play: Play) -> Self {
         let address: IpAddr = address.parse().unwrap();
-        let listener = TcpListener::bind((address, 443)).await.unwrap();
+        Self::at((address, 443).into(), identity, play).await
+    }
+
+    /// Listens at a free port of this machine.
+    pub async fn local(identity: &Identity, play: Play) -> Self {
+        Self::at(([127, 0, 0, 1], 0).into(), identity, play).await
+    }
+
+    async fn at(address: SocketAddr, identity: &Identity, play: Play) -> Self {
+        let listener = TcpListener::bind(address).await.unwrap();
+        let address = listener.local_addr().unwrap();
         let config = identity.config();
         let seen = Arc::new(Mutex::new(Seen::default()));
         let record = Arc::clone(&seen);
@@ -208,7 +219,17 @@ impl Partner {
                 });
             }
         });
-        Self { seen, server }
+        Self {
+            address,
+            seen,
+            server,
+        }
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// One that takes every webhook.

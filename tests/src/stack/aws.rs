@@ -213,6 +213,65 @@ impl Stack {
             .unwrap();
     }
 
+    /// Receives some messages of a queue and puts them back at once, as somebody does who looks
+    /// into it in the console while it is worked on.
+    pub async fn peek(&self, queue: Queue) {
+        client!(self, aws_sdk_sqs)
+            .receive_message()
+            .queue_url(self.output(queue.url_output()))
+            .max_number_of_messages(10)
+            .visibility_timeout(0)
+            .send()
+            .await
+            .unwrap();
+    }
+
+    /// Waits for a message that can be received, and deletes it.
+    pub async fn steal(&self, queue: Queue) {
+        let client = client!(self, aws_sdk_sqs);
+        let queue_url = self.output(queue.url_output());
+        self.until("a message to steal", async || {
+            let answer = client.receive_message().queue_url(queue_url).send();
+            let message = answer.await.unwrap().messages?.pop()?;
+            let deletion = client.delete_message().queue_url(queue_url);
+            let deletion = deletion.receipt_handle(message.receipt_handle?);
+            deletion.send().await.ok()
+        })
+        .await;
+    }
+
+    /// The bodies of all messages of a queue, which then are hidden for a while.
+    pub async fn take_all(&self, queue: Queue) -> Vec<String> {
+        let client = client!(self, aws_sdk_sqs);
+        let mut bodies = Vec::new();
+        loop {
+            let answer = client
+                .receive_message()
+                .queue_url(self.output(queue.url_output()))
+                .max_number_of_messages(10)
+                .visibility_timeout(600)
+                .send()
+                .await
+                .unwrap();
+            let messages = answer.messages.unwrap_or_default();
+            if messages.is_empty() {
+                return bodies;
+            }
+            bodies.extend(messages.into_iter().filter_map(|message| message.body));
+        }
+    }
+
+    /// Sets for how long a queue hides a message that was received, in seconds.
+    pub async fn set_visibility_timeout(&self, queue: Queue, seconds: u64) {
+        client!(self, aws_sdk_sqs)
+            .set_queue_attributes()
+            .queue_url(self.output(queue.url_output()))
+            .attributes(QueueAttributeName::VisibilityTimeout, seconds.to_string())
+            .send()
+            .await
+            .unwrap();
+    }
+
     async fn look(&self, queue: Queue) -> Vec<Message> {
         let answer = client!(self, aws_sdk_sqs)
             .receive_message()

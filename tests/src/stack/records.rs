@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::{Value, json};
 
 use super::aws::client;
@@ -20,6 +21,22 @@ impl Stack {
             .await
             .unwrap();
         answer.item.map(plain_item)
+    }
+
+    /// All records as they are now.
+    pub async fn all_records(&self) -> Vec<Value> {
+        let mut pages = client!(self, aws_sdk_dynamodb)
+            .scan()
+            .table_name(self.output("DeliveriesTableName"))
+            .consistent_read(true)
+            .into_paginator()
+            .items()
+            .send();
+        let mut records = Vec::new();
+        while let Some(item) = pages.next().await {
+            records.push(plain_item(item.unwrap()));
+        }
+        records
     }
 
     /// Takes a delivery's record away, as the table's time to live does after 30 days.
@@ -96,6 +113,8 @@ fn plain(value: AttributeValue) -> Value {
         AttributeValue::Bool(yes) => yes.into(),
         AttributeValue::L(values) => values.into_iter().map(plain).collect(),
         AttributeValue::M(item) => plain_item(item),
+        // A long body, compressed.
+        AttributeValue::B(bytes) => BASE64_STANDARD.encode(bytes).into(),
         other => panic!("a record holds no {other:?}"),
     }
 }

@@ -1,0 +1,176 @@
+//! Why something came again that a partner had accepted. At least once is what is promised, so each
+//! duplicate must have a cause that the promise names; what the record says was delivered is never
+//! sent again.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use serde::{Deserialize, Serialize};
+
+use super::evidence::{Evidence, Post};
+use super::oracle::INVOCATION_MS;
+
+/// A cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// The 2xx came when the attempt was over.
+    AnsweredTooLate,
+    /// The function was killed before it could write the record.
+    Killed,
+    /// The record could not be written.
+    RecordUnwritten,
+    /// The record could not be read.
+    RecordUnread,
+    /// There are two jobs, as `dispatch` got the event twice or could not know that SQS had the job.
+    DispatchedTwice,
+    /// SQS handed the job out again while it was worked on.
+    RedeliveredEarly,
+    /// Another job of it was tried at the same time, failed, and had the last word in the record.
+    Overwritten,
+    /// None, though the record had long said that it was delivered.
+    KnownToBeDelivered,
+    /// None that is known.
+    Unknown,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::AnsweredTooLate => "the partner had answered too late",
+            Self::Killed => "the function was killed",
+            Self::RecordUnwritten => "the record could not be written",
+            Self::RecordUnread => "the record could not be read",
+            Self::DispatchedTwice => "there were two jobs of it",
+            Self::RedeliveredEarly => "SQS handed it out again too early",
+            Self::Overwritten => "another job of it wrote over the record",
+            Self::KnownToBeDelivered => "none, it was known to be delivered",
+            Self::Unknown => "unknown",
+        })
+    }
+}
+
+/// Something that came again.
+#[derive(Debug)]
+pub struct Duplicate<'a> {
+    /// Why.
+    pub cause: Cause,
+    accepted: &'a Post,
+    again: &'a Post,
+}
+
+impl Duplicate<'_> {
+    /// What happened, for a person.
+    #[must_use]
+    pub fn text(&self) -> String {
+        format!(
+            "{}: accepted at {} and sent again at {}, cause: {}",
+            self.again.webhook_id,
+            self.accepted.accepted_at().unwrap_or_default(),
+            self.again.at,
+            self.cause
+        )
+    }
+}
+
+/// All that came again after it was accepted, by webhook id and in the order of time.
+#[must_use]
+pub fn find<'a>(posts: &BTreeMap<&str, Vec<&'a Post>>, evidence: &Evidence) -> Vec<Duplicate<'a>> {
+    let mut duplicates = Vec::new();
+    for posts in posts.values() {
+        for (index, again) in posts.iter().enumerate() {
+            let earlier = posts.iter().take(index);
+            // In time rather than late, and the latest of them: what came after it is its repeat.
+            let accepted = earlier
+                .filter(|post| post.accepted_at().is_some())
+                .max_by_key(|post| (post.accepted_in_time().is_some(), post.at));
+            if let Some(accepted) = accepted {
+                duplicates.push(Duplicate {
+                    cause: cause(accepted, again, evidence),
+                    accepted,
+                    again,
+                });
+            }
+        }
+    }
+    duplicates
+}
+
+fn cause(accepted: &Post, again: &Post, evidence: &Evidence) -> Cause {
+    let id = &again.webhook_id;
+    let accepted_at = accepted.accepted_at().unwrap_or_default();
+    let failed =
+        |operations: &[&str], from: u64| has_failed(operations, id, from..=again.at, evidence);
+    // A batch that had read before may still be sending.
+    let known = evidence.known_delivered.get(id);
+    let is_known = known.is_some_and(|known| known + INVOCATION_MS < again.at);
+    if failed(&["BatchGetItem"], again.at.saturating_sub(INVOCATION_MS)) {
+        return Cause::RecordUnread;
+    }
+    let overwritten = evidence.overwritten.get(id);
+    if is_known && overwritten.is_some_and(|at| *at <= again.at) {
+        return Cause::Overwritten;
+    }
+    if is_known {
+        return Cause::KnownToBeDelivered;
+    }
+    if accepted.accepted_in_time().is_none() {
+        return Cause::AnsweredTooLate;
+    }
+    if failed(&["BatchWriteItem", "UpdateItem"], accepted.at) {
+        return Cause::RecordUnwritten;
+    }
+    let was_killed = |at: &u64| (accepted.at..=again.at).contains(at);
+    if evidence.kills.iter().any(was_killed) {
+        return Cause::Killed;
+    }
+    if has_two_jobs(id, again.at, evidence) {
+        return Cause::DispatchedTwice;
+    }
+    let was_impatient = |(from, to): &(u64, u64)| {
+        *from <= accepted_at + INVOCATION_MS && accepted.at <= to + INVOCATION_MS
+    };
+    if evidence.impatience.iter().any(was_impatient) {
+        return Cause::RedeliveredEarly;
+    }
+    Cause::Unknown
+}
+
+/// Whether a call about a delivery was made to fail at such a time.
+fn has_failed(
+    operations: &[&str],
+    webhook_id: &str,
+    when: RangeInclusive<u64>,
+    evidence: &Evidence,
+) -> bool {
+    evidence.failed_calls.iter().any(|call| {
+        operations.contains(&call.operation.as_str())
+            && call.webhook_ids.contains(webhook_id)
+            && when.contains(&call.at)
+    })
+}
+
+/// Whether there can have been two jobs of a delivery by then.
+fn has_two_jobs(webhook_id: &str, at: u64, evidence: &Evidence) -> bool {
+    let is_of = |event: &str| webhook_id.starts_with(&format!("msg_{event}_"));
+    let was_given_twice = evidence
+        .again
+        .iter()
+        .any(|(event, again_at)| is_of(event) && *again_at <= at);
+    was_given_twice || has_failed(&["SendMessageBatch"], webhook_id, 0..=at, evidence)
+}
+
+/// Whether a request may come before the time that the record has for it: whoever sent it can not
+/// have known the record.
+#[must_use]
+pub fn may_be_early(post: &Post, evidence: &Evidence) -> bool {
+    let shortly_before = post.at.saturating_sub(INVOCATION_MS)..=post.at;
+    let read = &["BatchGetItem"];
+    has_failed(read, &post.webhook_id, shortly_before, evidence)
+        || has_two_jobs(&post.webhook_id, post.at, evidence)
+        || evidence
+            .impatience
+            .iter()
+            .any(|(from, to)| (*from..=to + INVOCATION_MS).contains(&post.at))
+}

@@ -1,0 +1,175 @@
+//! The partners of a run, each with a server of its own, and the log of what came to them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use tokio::net::TcpSocket;
+
+use super::evidence::Post;
+use super::now_ms;
+use super::plan::PartnerPlan;
+use super::script::Script;
+use crate::receiver::{Received, Receiver};
+use crate::signature::secret_for;
+use crate::tls::{Identity, Partner as TlsPartner, Play};
+
+/// A partner with its server.
+#[derive(Debug)]
+pub struct Partner {
+    /// Its part of the plan.
+    pub plan: PartnerPlan,
+    /// Its signing secret.
+    pub secret: String,
+    server: Server,
+    posts: Arc<Mutex<Vec<Post>>>,
+}
+
+#[derive(Debug)]
+enum Server {
+    Plain(Receiver),
+    Tls(TlsPartner),
+    /// The address is taken and nobody listens.
+    None(TcpSocket),
+}
+
+impl Partner {
+    /// Starts its server.
+    ///
+    /// # Panics
+    /// If there is no free port.
+    pub async fn start(plan: &PartnerPlan) -> Self {
+        let secret = secret_for(&plan.id);
+        let posts = Arc::new(Mutex::new(Vec::new()));
+        let identity = || Identity::self_signed(&["127.0.0.1"]);
+        let answer = b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n".to_vec();
+        let server = match plan.script {
+            Script::SelfSigned => {
+                Server::Tls(TlsPartner::local(&identity(), Play::Answer(answer)).await)
+            }
+            Script::NoTls => Server::Tls(TlsPartner::local(&identity(), Play::Plain(answer)).await),
+            Script::HangsUpInHandshake => {
+                Server::Tls(TlsPartner::local(&identity(), Play::HangUpInHandshake).await)
+            }
+            Script::Down => Server::None(Receiver::refusing().0),
+            Script::Good
+            | Script::DropsBody
+            | Script::EndlessBody
+            | Script::GzipBomb
+            | Script::Late
+            | Script::DropsStatus
+            | Script::Resets
+            | Script::Throttles
+            | Script::Broken
+            | Script::Leaves => Server::Plain(receiver(plan, &secret, &posts).await),
+        };
+        Self {
+            plan: plan.clone(),
+            secret,
+            server,
+            posts,
+        }
+    }
+
+    /// Where it wants its webhooks.
+    ///
+    /// # Panics
+    /// If its socket has no address.
+    #[must_use]
+    pub fn url(&self) -> String {
+        match &self.server {
+            Server::Plain(receiver) => receiver.url("/webhooks"),
+            Server::Tls(partner) => format!("https://{}/webhooks", partner.address()),
+            Server::None(socket) => format!("http://{}/webhooks", socket.local_addr().unwrap()),
+        }
+    }
+
+    /// What came to it so far.
+    ///
+    /// # Panics
+    /// If something came that is not an HTTP request.
+    #[must_use]
+    pub fn posts(&self) -> Vec<Post> {
+        let mut posts = self.posts.lock().unwrap().clone();
+        match &self.server {
+            Server::Plain(receiver) => {
+                // Also complains of what is no request.
+                assert!(receiver.requests().len() >= posts.len());
+                let answered = receiver.answered();
+                let now = (Instant::now(), now_ms());
+                for (number, post) in posts.iter_mut().enumerate() {
+                    let at = answered.get(&number).filter(|_| post.status.is_some());
+                    post.answered_at = at.map(|at| now.1 - millis(now.0 - *at));
+                }
+            }
+            Server::Tls(partner) => {
+                let request = |request| post_of(&self.plan, &self.secret, &request, now_ms());
+                posts.extend(partner.seen().requests.into_iter().map(request));
+            }
+            Server::None(_) => {}
+        }
+        posts
+    }
+}
+
+async fn receiver(plan: &PartnerPlan, secret: &str, posts: &Arc<Mutex<Vec<Post>>>) -> Receiver {
+    let (plan, secret, posts) = (plan.clone(), secret.to_owned(), Arc::clone(posts));
+    let seen: Mutex<HashMap<String, usize>> = Mutex::default();
+    Receiver::start(move |received: &Received| {
+        let mut post = post_of(&plan, &secret, &received.request, now_ms());
+        let mut seen = seen.lock().unwrap();
+        let deliveries = seen.len() - usize::from(seen.contains_key(&post.webhook_id));
+        let count = seen.entry(post.webhook_id.clone()).or_default();
+        let (status, answer) = plan.script.answer(*count, deliveries);
+        *count += 1;
+        post.status = status;
+        let mut posts = posts.lock().unwrap();
+        // They are told apart by their number; two that come together may come in another order.
+        if posts.len() <= received.number {
+            posts.resize(received.number + 1, Post::default());
+        }
+        posts[received.number] = post;
+        answer
+    })
+    .await
+}
+
+fn post_of(plan: &PartnerPlan, secret: &str, request: &crate::http1::Request, at: u64) -> Post {
+    Post {
+        partner: plan.id.clone(),
+        webhook_id: request.header("webhook-id").unwrap_or_default().to_owned(),
+        at,
+        body: String::from_utf8_lossy(&request.body).into_owned(),
+        refused: refusal(secret, request).err(),
+        status: None,
+        answered_at: None,
+    }
+}
+
+/// Why the library for receivers does not take a request, or why a partner would not.
+fn refusal(secret: &str, request: &crate::http1::Request) -> Result<(), String> {
+    if (request.method.as_str(), request.target.as_str()) != ("POST", "/webhooks") {
+        return Err(format!("{} {}", request.method, request.target));
+    }
+    let mut headers = http::HeaderMap::new();
+    for name in ["webhook-id", "webhook-timestamp", "webhook-signature"] {
+        let value = request.header(name).ok_or_else(|| format!("no {name}"))?;
+        let value = value.parse().map_err(|_| format!("{name}: {value}"))?;
+        headers.insert(name, value);
+    }
+    standardwebhooks::Webhook::new(secret)
+        .and_then(|webhook| webhook.verify(&request.body, &headers))
+        .map_err(|error| error.to_string())
+}
+
+fn millis(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap()
+}
+
+/// All that came to these partners, in the order of time.
+#[must_use]
+pub fn posts_of(partners: &[Partner]) -> Vec<Post> {
+    let mut posts: Vec<Post> = partners.iter().flat_map(Partner::posts).collect();
+    posts.sort_by_key(|post| post.at);
+    posts
+}

@@ -1,0 +1,171 @@
+//! What a run prints, and what it keeps.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::delays::Delay;
+use super::evidence::Evidence;
+use super::oracle::Verdict;
+use super::plan::Plan;
+use crate::stack::repository;
+
+/// How many lines of one kind are printed; all are kept.
+const SHOWN: usize = 20;
+
+impl Verdict {
+    /// The figures, for a program.
+    #[must_use]
+    pub fn summary(&self) -> Value {
+        json!({
+            "published": self.published,
+            "delivered": self.delivered,
+            "dead": self.dead,
+            "gone": self.gone,
+            "lost": self.lost.len(),
+            "wrong": self.wrong.len(),
+            "duplicates": self.duplicates,
+            "worstDelay": self.delays,
+            "posts": self.posts,
+            "calls": self.calls,
+            "failedCalls": self.failed_calls,
+            "slowCalls": self.slow_calls,
+        })
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dead: usize = self.dead.values().sum();
+        writeln!(
+            formatter,
+            "published   {:>6}  (events × their partners)",
+            self.published
+        )?;
+        writeln!(formatter, "delivered   {:>6}", self.delivered)?;
+        writeln!(
+            formatter,
+            "dead        {dead:>6}{}",
+            reasons(self.dead.iter())
+        )?;
+        writeln!(formatter, "gone        {:>6}", self.gone)?;
+        writeln!(formatter, "lost        {:>6}", self.lost.len())?;
+        let duplicates: usize = self.duplicates.values().sum();
+        let causes = reasons(self.duplicates.iter());
+        writeln!(formatter, "duplicates  {duplicates:>6}{causes}")?;
+        writeln!(
+            formatter,
+            "worst delay {}, {} while something was disturbed",
+            seconds(self.delays.undisturbed.as_ref()),
+            seconds(self.delays.disturbed.as_ref())
+        )?;
+        write!(
+            formatter,
+            "{} requests came to partners, {} of {} calls of AWS were made to fail",
+            self.posts, self.failed_calls, self.calls
+        )?;
+        if self.slow_calls > 0 {
+            write!(formatter, ", {} took too long", self.slow_calls)?;
+        }
+        if self.left > 0 {
+            write!(
+                formatter,
+                "\n{} messages were still in the jobs queue when the time was over",
+                self.left
+            )?;
+        }
+        for (title, lines) in [
+            ("Lost", &self.lost),
+            ("Wrong", &self.wrong),
+            ("Duplicates without a cause", &self.unexplained),
+        ] {
+            if !lines.is_empty() {
+                write!(formatter, "\n{title}:")?;
+            }
+            for line in lines.iter().take(SHOWN) {
+                write!(formatter, "\n  {line}")?;
+            }
+            if lines.len() > SHOWN {
+                write!(formatter, "\n  and {} more", lines.len() - SHOWN)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn reasons<'a, T: fmt::Display + 'a>(counts: impl Iterator<Item = (&'a T, &'a usize)>) -> String {
+    let counts: Vec<String> = counts
+        .map(|(reason, count)| format!("{count} {reason}"))
+        .collect();
+    if counts.is_empty() {
+        String::new()
+    } else {
+        format!("  ({})", counts.join(", "))
+    }
+}
+
+fn seconds(delay: Option<&Delay>) -> String {
+    delay.map_or("none".to_owned(), |delay| {
+        format!("{}.{:03} s", delay.ms / 1000, delay.ms % 1000)
+    })
+}
+
+/// Where the run of a seed is kept.
+#[must_use]
+pub fn directory(seed: u64) -> PathBuf {
+    repository()
+        .join("target")
+        .join("soak")
+        .join(seed.to_string())
+}
+
+/// Reads what a run has kept.
+///
+/// # Errors
+/// If it is not there, or is something else.
+pub fn read(directory: &Path) -> io::Result<(Plan, Evidence)> {
+    let plan = fs::read_to_string(directory.join("plan.json"))?;
+    let evidence = fs::read_to_string(directory.join("evidence.json"))?;
+    Ok((
+        serde_json::from_str(&plan)?,
+        serde_json::from_str(&evidence)?,
+    ))
+}
+
+/// Keeps the plan alone, before anything can go wrong.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn keep_plan(directory: &Path, plan: &Plan) -> io::Result<()> {
+    fs::create_dir_all(directory)?;
+    let text = serde_json::to_string_pretty(plan)?;
+    fs::write(directory.join("plan.json"), text)
+}
+
+/// Keeps all that is needed to understand a run, and to carry it out again.
+///
+/// # Errors
+/// If a file cannot be written.
+pub fn keep(
+    directory: &Path,
+    plan: &Plan,
+    evidence: &Evidence,
+    verdict: &Verdict,
+    logs: &[String],
+) -> io::Result<()> {
+    keep_plan(directory, plan)?;
+    let json = |value: Result<String, serde_json::Error>| value.map_err(io::Error::other);
+    fs::write(
+        directory.join("evidence.json"),
+        json(serde_json::to_string(evidence))?,
+    )?;
+    fs::write(
+        directory.join("verdict.json"),
+        json(serde_json::to_string(verdict))?,
+    )?;
+    fs::write(directory.join("report.txt"), format!("{verdict}\n"))?;
+    fs::write(directory.join("functions.log"), logs.join("\n"))
+}
