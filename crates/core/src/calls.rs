@@ -20,6 +20,35 @@ const RECORDS_PER_WRITE: usize = 25;
 /// `GetParameters` takes ten names.
 const SECRETS_PER_READ: usize = 10;
 
+/// About what a job has beside the payload, in bytes: ids of 36 characters, a subscriber's name of
+/// ten and a url of forty, as in all sizes below.
+pub const JOB_ENVELOPE_BYTES: usize = 265;
+
+/// About how long the log line of an event is, in bytes.
+pub const EVENT_LINE_BYTES: usize = 180;
+
+/// About how long the log line of an attempt is that is delivered, in bytes.
+pub const DELIVERED_LINE_BYTES: usize = 390;
+
+/// About how long the log line of an attempt is that fails, in bytes.
+pub const FAILED_LINE_BYTES: usize = 460;
+
+/// About how long the line with a batch's figures is, in bytes.
+pub const METRICS_LINE_BYTES: usize = 530;
+
+/// About by how much an attempt makes that line longer, in bytes.
+pub const METRICS_BYTES_PER_ATTEMPT: usize = 9;
+
+/// About how large a delivery record is, without what is in its history and without the payload of
+/// a dead delivery, in bytes.
+pub const RECORD_BYTES: usize = 375;
+
+/// About by how much an attempt makes a record larger, in bytes.
+pub const RECORD_BYTES_PER_ATTEMPT: usize = 95;
+
+/// About how large a row of the subscriptions table is, in bytes.
+pub const SUBSCRIPTION_BYTES: usize = 130;
+
 /// How often each operation is called.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Calls {

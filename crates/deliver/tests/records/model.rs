@@ -1,11 +1,12 @@
 //! What the real program asks of AWS for a batch is what the model of `webhooks cost` counts.
 
 use e2e::delivery_record::now_ms;
+use e2e::fake_aws::item_bytes;
 use e2e::receiver::{Answer, Receiver};
 use e2e::runtime::Environment;
 use e2e::sqs_event::{Job, Record};
 use e2e::stage::Stage;
-use webhooks_core::calls::{Batch, Calls, Log};
+use webhooks_core::calls::{self, Batch, Calls, Log};
 
 use crate::helpers::DELIVER;
 
@@ -148,10 +149,60 @@ async fn a_batch_that_is_given_up_takes_the_calls_of_the_model() {
     for receive in 2..6 {
         assert_calls(&stage, &deliver, &records(receive), &dead).await;
     }
-    if std::env::var_os("MEASURE").is_some() {
-        for line in deliver.stop().await {
-            println!("{} {line}", line.len());
+}
+
+/// What a batch of ten writes: the lengths of its log lines, and of one record, in bytes.
+async fn written(status: u16, receives: u32) -> (Vec<usize>, usize) {
+    let (stage, _receiver, deliver) = ten(status, "all").await;
+    for receive in 1..=receives {
+        if receive > 1 {
+            for number in 0..10 {
+                stage.make_due(&job(number));
+            }
         }
-        println!("{}", stage.aws.records()[0]);
+        let records: Vec<Record> = (0..10)
+            .map(|number| {
+                let id = format!("059f36b4-87a3-44ab-83d2-66197583{number:04}");
+                Record::new(number, &job(number).text())
+                    .with_message_id(&id)
+                    .sent_at_ms(now_ms() - 1000)
+                    .received(receive)
+            })
+            .collect();
+        stage.deliver(&deliver, &records).await;
     }
+    let record = item_bytes(&stage.record_of(&job(0)));
+    let lines = deliver.stop().await.into_iter();
+    let lines = lines.filter(|line| !line.contains("ALLOW_PRIVATE_ENDPOINTS"));
+    (lines.map(|line| line.len()).collect(), record)
+}
+
+/// The model's names are a little longer, and its times shorter.
+fn assert_about(measured: usize, modelled: usize) {
+    let range = modelled * 85 / 100..=modelled * 115 / 100;
+    assert!(range.contains(&measured), "{measured} in {range:?}");
+}
+
+#[tokio::test]
+async fn log_and_records_have_about_the_sizes_of_the_model() {
+    let metrics = calls::METRICS_LINE_BYTES + 10 * calls::METRICS_BYTES_PER_ATTEMPT;
+    let record = |attempts| calls::RECORD_BYTES + attempts * calls::RECORD_BYTES_PER_ATTEMPT;
+    for (status, receives, line) in [
+        (204, 1, calls::DELIVERED_LINE_BYTES),
+        (500, 1, calls::FAILED_LINE_BYTES),
+        (500, 4, calls::FAILED_LINE_BYTES),
+    ] {
+        let (lines, bytes) = written(status, receives).await;
+
+        assert_eq!(lines.len(), 11 * receives as usize, "{lines:?}");
+        for &length in &lines[..10] {
+            assert_about(length, line);
+        }
+        assert_about(lines[10], metrics);
+        assert_about(bytes, record(receives as usize));
+    }
+    let job = job(0);
+    let url = "https://partner.example/webhooks/of-a-shop";
+    let envelope = job.text().len() - job.body.len() - job.url.len() + url.len();
+    assert_about(envelope, calls::JOB_ENVELOPE_BYTES);
 }
