@@ -332,13 +332,12 @@ impl Display for Cost {
         for row in self.lines.iter().filter(|row| row.amount.per_month > 0.0) {
             grid.push(row.cells());
         }
-        grid.push(["", "", "", ""].map(str::to_owned));
-        grid.push(cells("in all", "", self.total));
-        grid.push(cells(
-            "in all",
-            "with batches of one, as in thin traffic",
-            self.total_in_batches_of_one,
-        ));
+        let batches = format!("batches of {}", assumed.batch);
+        grid.push(cells("in all", &batches, self.total));
+        if assumed.batch > 1 {
+            let thin = "batches of one, as in thin traffic";
+            grid.push(cells("in all", thin, self.total_in_batches_of_one));
+        }
         writeln!(f, "{grid}\n")?;
         let mut grid = Grid::new(&["service", "$ per million deliveries", "$ a month"]);
         for row in &self.services {
