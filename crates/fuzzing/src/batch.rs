@@ -189,6 +189,7 @@ fn function() -> &'static Function {
                 "QUEUE_URL" => "https://sqs.eu-central-1.amazonaws.com/111122223333/jobs",
                 "TABLE_NAME" => SUBSCRIPTIONS,
                 "DELIVERIES_TABLE" => "deliveries",
+                "SECRET_PREFIX" => "webhooks",
                 "ALLOW_PRIVATE_ENDPOINTS" => "true",
                 _ => return None,
             };

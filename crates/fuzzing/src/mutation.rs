@@ -82,10 +82,8 @@ pub fn mutated(seeds: &[Vec<u8>], numbers: &mut Numbers) -> Vec<u8> {
 
 fn change(input: &mut Vec<u8>, seeds: &[&[u8]], numbers: &mut Numbers) {
     let at = numbers.below(input.len() + 1);
-    let length = numbers.below(match numbers.below(4) {
-        0 => input.len() + 1,
-        _ => 9,
-    });
+    let is_short = numbers.below(4) > 0;
+    let length = numbers.below(if is_short { 9 } else { input.len() + 1 });
     let end = (at + length).min(input.len());
     let put: Vec<u8> = match numbers.below(7) {
         // Something is left out.
