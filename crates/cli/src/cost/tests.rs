@@ -2,6 +2,7 @@ use std::fs;
 
 use clap::Parser as _;
 
+use super::text::{dollars, percent};
 use super::*;
 
 #[derive(clap::Parser)]
