@@ -249,7 +249,8 @@ fn answer(request: &HttpRequest) -> (u16, Value) {
         (Tables::Odd, _) => (200, json!({"Responses": {"other": []}, "Failed": null})),
         (tables, "BatchGetItem") => (200, found(&input, tables)),
         (Tables::Subscribed, "GetParameters") => {
-            let names = input["Names"].as_array().cloned().unwrap_or_default();
+            let names = input.get("Names").and_then(Value::as_array);
+            let names = names.cloned().unwrap_or_default();
             let value = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3";
             let parameters: Vec<Value> = names
                 .iter()
@@ -267,12 +268,15 @@ fn answer(request: &HttpRequest) -> (u16, Value) {
 /// What `BatchGetItem` finds.
 fn found(input: &Value, tables: Tables) -> Value {
     let mut responses = serde_json::Map::new();
-    for (table, asked) in input["RequestItems"].as_object().into_iter().flatten() {
-        let keys = asked["Keys"].as_array().cloned().unwrap_or_default();
+    let tables_asked = input.get("RequestItems").and_then(Value::as_object);
+    for (table, asked) in tables_asked.into_iter().flatten() {
+        let keys = asked.get("Keys").and_then(Value::as_array);
+        let keys = keys.cloned().unwrap_or_default();
         let rows = if table == SUBSCRIPTIONS && tables == Tables::Subscribed {
             let row = |mut key: Value| {
-                key["url"] = json!({"S": "http://127.0.0.1:1/"});
-                key["enabled"] = json!({"BOOL": true});
+                let row = key.as_object_mut().expect("a key");
+                row.insert("url".into(), json!({"S": "http://127.0.0.1:1/"}));
+                row.insert("enabled".into(), json!({"BOOL": true}));
                 key
             };
             keys.into_iter().map(row).collect()
