@@ -125,6 +125,22 @@ soak: build ## Faults, kills and bad partners, then an account: SEED=7 MINUTES=1
 measure: build ## What one environment of deliver costs: cold start, CPU, memory
 	$(PY) tests/measure.py target/lambda/deliver/bootstrap
 
+# Targets are in crates/fuzzing, docs/fuzzing.md tells about them. `make unit` runs them too, shortly.
+FUZZ_SECONDS ?= 60
+
+.PHONY: fuzz-smoke
+fuzz-smoke: ## Search for inputs that break a property, by chance, FUZZ_SECONDS for each target
+	cargo test --workspace --locked --test any_bytes --no-run --quiet
+	FUZZ_SECONDS=$(FUZZ_SECONDS) cargo test --workspace --locked --test any_bytes -- --nocapture
+
+.PHONY: fuzz
+fuzz: ## The same with cargo fuzz, for one TARGET; needs nightly and cargo-fuzz
+	@cargo +nightly fuzz --version >/dev/null 2>&1 || { \
+	  echo "cargo-fuzz and a nightly compiler are needed, see docs/fuzzing.md; make fuzz-smoke needs neither." >&2; \
+	  exit 1; }
+	@test -n "$(TARGET)" || { echo "Which one? make fuzz TARGET=batch; there are:" >&2; ls fuzz/corpus >&2; exit 2; }
+	cargo +nightly fuzz run $(TARGET) -- -max_total_time=$(FUZZ_SECONDS)
+
 # ---- Production -----------------------------------------------------------------
 
 # Your own AWS credentials and region are used. sam shows the changes and asks.
@@ -141,4 +157,4 @@ deploy-receiver: $(READY) ## Build a partner's receiver for AWS and deploy it
 .PHONY: clean
 clean: ## Remove everything that was built, also .venv
 	@if [ -x $(PY) ]; then $(PY) infra/local_stack.py down; fi
-	rm -rf .venv .local infra/.aws-sam infra/receiver/.aws-sam examples/node_modules target
+	rm -rf .venv .local infra/.aws-sam infra/receiver/.aws-sam examples/node_modules fuzz/target target

@@ -32,6 +32,7 @@ mod reply;
 mod sqs;
 mod ssm;
 
+pub use dynamodb::item_bytes;
 use protocol::Protocol;
 pub use reply::Reply;
 

@@ -7,8 +7,8 @@ use webhooks_core::identity::SubscriberId;
 
 use crate::output::safe;
 use crate::{
-    disable, doctor, enable, list, log, ping, publish, redrive, schedule, secret, show, stats,
-    subscribe, unsubscribe, verify,
+    cost, disable, doctor, enable, list, log, ping, publish, redrive, schedule, secret, show,
+    stats, subscribe, unsubscribe, verify,
 };
 
 /// Registers the partners of a stack of sqs-webhooks, and takes care of their deliveries.
@@ -77,6 +77,8 @@ pub enum Verb {
     Doctor(doctor::Arguments),
     /// Tell why the signature of a request does not match
     Verify(verify::Arguments),
+    /// Tell what AWS asks for a volume of webhooks, by a model
+    Cost(cost::Arguments),
 }
 
 /// What a secret begins with.

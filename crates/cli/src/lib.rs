@@ -19,6 +19,7 @@
 //! | [`ping`] | a signed ping to a subscriber, and what came back |
 //! | [`doctor`] | checks a deployed stack |
 //! | [`verify`] | why a signature does not match |
+//! | [`cost`] | what AWS asks for a volume of webhooks |
 //! | [`args`] | the command line, and what its help says |
 //! | [`stack`] | what a stack is made of, from the outputs of its CloudFormation template |
 //! | [`aws`] | region, credentials and time limits, and errors that say what to do |
@@ -40,6 +41,7 @@ use crate::error::{Error, Exit};
 pub mod args;
 pub mod aws;
 mod confirm;
+pub mod cost;
 pub mod delivery;
 pub mod disable;
 pub mod doctor;
@@ -110,5 +112,6 @@ pub async fn run(arguments: Arguments) -> Result<Exit, Error> {
         Verb::Schedule(arguments) => {
             output::print(&schedule::run(arguments, &context).await?, json)
         }
+        Verb::Cost(arguments) => output::print(&cost::run(arguments, &context).await?, json),
     }
 }

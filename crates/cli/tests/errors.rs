@@ -145,11 +145,51 @@ async fn a_command_line_that_can_not_be_meant_is_refused() {
         &["stats", "--subscriber", "a b"],
         &["schedule", "--policy", "eternal"],
         &["stats", "--since", "2"],
+        &["cost", "--fanout", "0"],
+        &["cost", "--batch", "11"],
+        &["cost", "--memory", "127"],
+        &["cost", "--delivery-log", "none"],
+        &["cost", "--policy", "eternal"],
         &["bless"],
         &[],
     ] {
         let (code, said) = failed(&stage, arguments).await;
         assert_eq!(code, Some(2), "{arguments:?}: {said}");
+    }
+    assert_eq!(stage.aws.all_calls().len(), 0);
+}
+
+#[tokio::test]
+async fn a_volume_that_can_not_be_meant_is_told_with_what_is_expected() {
+    let stage = Stage::for_command().await;
+    for (option, value, expected) in [
+        (
+            "--events",
+            "1e6",
+            "'--events <NUMBER>': expected a number from 1 to 1000B, such as 250k, 1.5M or 1_000_000",
+        ),
+        (
+            "--payload",
+            "2000",
+            "'--payload <SIZE>': expected a size with its unit, such as 300B, 2KB or 64KiB",
+        ),
+        (
+            "--payload",
+            "2MB",
+            "'--payload <SIZE>': an event with its envelope must fit into 1MiB",
+        ),
+        (
+            "--failure-rate",
+            "1",
+            "'--failure-rate <RATE>': expected a rate from 0% to 100%, such as 1% or 0.01",
+        ),
+    ] {
+        let (code, said) = failed(&stage, &["cost", option, value]).await;
+        assert_eq!(code, Some(2), "{said}");
+        assert!(
+            said.starts_with(&format!("error: invalid value '{value}' for {expected}\n")),
+            "{said}"
+        );
     }
     assert_eq!(stage.aws.all_calls().len(), 0);
 }

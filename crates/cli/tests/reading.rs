@@ -354,6 +354,30 @@ async fn a_busy_table_is_asked_again() {
 }
 
 #[tokio::test]
+async fn a_cost_is_told_without_aws() {
+    let stage = Stage::for_command().await.without("AWS_REGION");
+    let volume = ["cost", "--events", "2M", "--fanout", "3", "--json"];
+    let ran = stage.run(WEBHOOKS, &volume).await;
+    let cost = ran.json();
+    assert_eq!(cost["deliveries"], 6_000_000.0);
+    assert_eq!(cost["assumed"]["events"], 2_000_000);
+    assert_eq!(cost["callsPerDelivery"]["Query"], 0.333_333);
+    assert_eq!(cost["callsPerDelivery"]["BatchGetItem"], 0.1);
+    assert_eq!(
+        cost["lines"][0],
+        json!({
+            "service": "EventBridge",
+            "what": "published events",
+            "quantity": 2_000_000.0,
+            "unit": "events, each 64 KB",
+            "perMillionDeliveries": 0.333_333,
+            "perMonth": 2.0,
+        })
+    );
+    assert_eq!(stage.aws.all_calls().len(), 0);
+}
+
+#[tokio::test]
 async fn a_schedule_is_printed_without_aws_unless_a_stack_is_named() {
     let stage = Stage::for_command().await;
     let standard = stage.run(WEBHOOKS, &["schedule"]).await;

@@ -23,8 +23,10 @@
 //! | [`timestamp`], [`mod@reference`] | what is written down of it |
 //! | [`json`] | what passes for a JSON object |
 //! | [`setting`] | how a function reads its environment |
+//! | [`calls`] | how many calls of AWS all this takes |
 
 pub mod address;
+pub mod calls;
 pub mod decide;
 pub mod diagnosis;
 pub mod endpoint;

@@ -130,7 +130,9 @@ impl VerifyingKeys {
         let content = signed_content(signed.id, signed.timestamp, body);
         let signatures: Vec<(&str, Option<Vec<u8>>)> = signed
             .signature
-            .split_ascii_whitespace()
+            // The specification has a space between them, and libraries know nothing else.
+            .split(' ')
+            .filter(|signature| !signature.is_empty())
             .take(MOST_SIGNATURES)
             .filter_map(|signature| signature.split_once(','))
             .map(|(version, encoded)| (version, decode(encoded).ok()))
@@ -363,6 +365,27 @@ mod tests {
         assert_eq!(verified(S, V1, 301), Err(Rejection::TooOld(301)));
         assert_eq!(verified(S, V1, -300), Ok(()));
         assert_eq!(verified(S, V1, -301), Err(Rejection::TooNew(301)));
+    }
+
+    #[test]
+    fn a_space_is_all_that_stands_between_signatures() {
+        let keys = VerifyingKeys::parse(S).unwrap();
+        let with = |signature: &str| {
+            let signed = Signed {
+                id: ID,
+                timestamp: "1614265330",
+                signature,
+            };
+            keys.verify_signature(signed, BODY)
+        };
+        for header in [format!("v1,AAAA {V1}"), format!("  {V1}  v1,AAAA ")] {
+            assert_eq!(with(&header), Ok(()), "{header:?}");
+        }
+        // No library would find it.
+        for header in [format!("v1,AAAA\t{V1}"), format!("v1,AAAA\n{V1}")] {
+            assert_eq!(with(&header), Err(Rejection::Signature), "{header:?}");
+        }
+        assert_eq!(with(&format!("{V1}\t")), Err(Rejection::Signature));
     }
 
     #[test]

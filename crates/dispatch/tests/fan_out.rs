@@ -7,6 +7,7 @@ use e2e::bridge_event::{ID, event, payload};
 use e2e::fake_aws::Reply;
 use e2e::stage::{QUEUE_URL, Stage};
 use serde_json::{Value, json};
+use webhooks_core::calls::Calls;
 
 const DISPATCH: &str = env!("CARGO_BIN_EXE_dispatch");
 
@@ -59,6 +60,46 @@ async fn ten_jobs_go_into_one_call_however_many_subscribers_there_are() {
         assert_eq!(entries.len(), subscribers);
         let sent: BTreeSet<String> = groups(&entries).into_iter().map(String::from).collect();
         assert_eq!(sent, names);
+    }
+}
+
+#[tokio::test]
+async fn an_event_takes_the_calls_that_the_cost_model_counts() {
+    for (subscribers, bytes) in [
+        (0, 10),
+        (1, 600),
+        (3, 600),
+        (10, 600),
+        (25, 600),
+        (10, 300_000),
+    ] {
+        let stage = Stage::for_dispatch().await;
+        for n in 0..subscribers {
+            let name = format!("s{n:04}");
+            stage
+                .aws
+                .put_subscription("OrderPaid", &name, "https://example.com/");
+        }
+        let dispatch = stage.start(DISPATCH).await;
+        let detail = format!(r#"{{"text":"{}"}}"#, "x".repeat(bytes));
+
+        let entries = stage
+            .dispatch(&dispatch, &event("OrderPaid", &detail))
+            .await;
+
+        let job_bytes = entries
+            .first()
+            .and_then(|entry| entry["MessageBody"].as_str())
+            .map_or(0, str::len);
+        let made = stage.aws.all_calls();
+        let expected = Calls::of_event(subscribers, 1, job_bytes).by_name();
+        let counted = expected.map(|(name, _)| {
+            let calls = made.iter().filter(|call| call.operation == name);
+            (name, calls.count() as f64)
+        });
+        assert_eq!(counted, expected);
+        let all: f64 = counted.iter().map(|(_, count)| count).sum();
+        assert_eq!(made.len() as f64, all, "{made:?}");
     }
 }
 

@@ -22,6 +22,16 @@ const MAX_PUTS: usize = 25;
 
 type Item = Map<String, Value>;
 
+/// How large DynamoDB counts an item to be, in bytes.
+///
+/// # Panics
+/// If it is none.
+#[must_use]
+pub fn item_bytes(item: &Value) -> usize {
+    let item = item.as_object().expect("an item");
+    size::attributes(item).expect("attributes of DynamoDB's types")
+}
+
 /// The values of the key attributes, which are all texts, in the order of the schema.
 type Key = Vec<String>;
 

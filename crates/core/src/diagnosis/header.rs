@@ -38,8 +38,14 @@ pub(super) fn bytes_of(scheme: Scheme) -> usize {
 /// The signatures of a header, those that are as they must be first.
 pub(super) fn candidates(header: &str) -> Vec<Candidate> {
     let mut found = Vec::new();
-    for part in header.split_ascii_whitespace() {
+    for part in header.trim().split(' ') {
         found.extend(read(part, None));
+    }
+    let is_other_space = |c: char| c.is_ascii_whitespace() && c != ' ';
+    if header.trim().contains(is_other_space) {
+        for part in header.split_ascii_whitespace() {
+            found.extend(read(part, Some(Reason::SignatureJoined)));
+        }
     }
     let bare = bare(header);
     if bare != header {

@@ -171,8 +171,8 @@ impl Display for Reason {
                  bare value of the header."
             }
             Self::SignatureJoined => {
-                "The signatures in `webhook-signature` are joined by commas; between them stands \
-                 a space, and a comma only after each `v1` or `v1a`."
+                "The signatures in `webhook-signature` are joined by commas, tabs or line breaks; \
+                 between them stands a space, and a comma only after each `v1` or `v1a`."
             }
             Self::IdEmpty => "`webhook-id` is empty: the header did not arrive.",
             Self::IdDot => {

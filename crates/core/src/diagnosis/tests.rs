@@ -236,6 +236,10 @@ fn what_is_wrong_with_the_signature_header_is_found() {
             format!("{right},{}", signed_with(OTHER, BODY)),
             Reason::SignatureJoined,
         ),
+        (
+            format!("{}\t{right}", signed_with(OTHER, BODY)),
+            Reason::SignatureJoined,
+        ),
     ] {
         assert_eq!(
             found(|case| case.signature = signature.clone()),

@@ -4,7 +4,7 @@
 //!
 //! | module | about |
 //! |---|---|
-//! | [`rows`], [`bodies`], [`calls`] | what is written down, and how many calls it takes |
+//! | [`rows`], [`bodies`], [`calls`], [`model`] | what is written down, and how many calls it takes |
 //! | [`turns`], [`runs`] | which attempt a message is owed, and which message begins anew |
 //! | [`policies`], [`variables`] | the published policies end to end, and how operators change them |
 //! | [`faults`], [`given_up`] | faults of ours, and what is given up before SQS would lose it |
@@ -26,6 +26,7 @@ mod faults;
 mod figures;
 mod given_up;
 mod helpers;
+mod model;
 mod notices;
 mod policies;
 mod rows;

@@ -18,7 +18,8 @@ pub(super) fn check(item: &Item, too_large: &str) -> Result<(), Reply> {
     }
 }
 
-fn attributes(attributes: &Item) -> Result<usize, Reply> {
+/// In bytes.
+pub(super) fn attributes(attributes: &Item) -> Result<usize, Reply> {
     let sizes = attributes
         .iter()
         .map(|(name, value)| Ok(name.len() + size(value)?));
