@@ -1,6 +1,6 @@
 // deliver as a competent team would write it for Node.js: AWS SDK v3, the global fetch, one
 // promise a record. `make bench` measures it beside the function in Rust. What it reads, sends,
-// writes and answers is the same; README and docs/measuring.md say what it leaves out.
+// writes and answers is the same; docs/measuring.md says what it leaves out.
 
 import { createHmac } from "node:crypto";
 import {
@@ -15,6 +15,7 @@ const {
   DELIVERIES_TABLE,
   DELIVERY_LOG = "all",
   QUEUE_URL,
+  REFERENCE_FIELDS = "",
   SECRET_PREFIX,
   TABLE_NAME,
 } = process.env;
@@ -24,6 +25,7 @@ const TIMEOUT_MS = 10_000;
 const SECRET_CACHE_MS = 300_000;
 const KEPT_FOR_SECONDS = 30 * 24 * 3600;
 const ROUNDS = 4;
+const REFERENCES = REFERENCE_FIELDS.split(",").filter(Boolean);
 
 // Made at cold start and used by all invocations. The SDK keeps its connections alive by itself.
 const dynamodb = new DynamoDBClient({});
@@ -219,6 +221,8 @@ function recordOf(job, record, before, { attempt, now, ms, outcome, nextAt, resu
     messageId: { S: record.messageId },
   };
   if (nextAt !== undefined) item.nextAt = { S: nextAt };
+  const reference = REFERENCES.find((name) => job.body.data?.[name] !== undefined);
+  if (reference !== undefined) item.reference = { S: String(job.body.data[reference]) };
   return item;
 }
 
