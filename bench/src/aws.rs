@@ -112,7 +112,7 @@ impl Aws {
 
 fn serve(stream: TcpStream, state: &State) -> io::Result<()> {
     let mut connection = Connection::new(stream);
-    while let Some(request) = connection.next()? {
+    while let Some(request) = connection.read()? {
         let bytes_sent = request.bytes;
         let operation = operation(&request);
         let (name, answer) = match &operation {
@@ -166,13 +166,16 @@ fn answer(operation: &str, body: &[u8], state: &State) -> Result<Vec<u8>, String
         (Content::Subscribers(subscribers), "Query") => subscribers.page(body),
         (Content::Subscribers(subscribers), "SendMessageBatch") => {
             let (answer, _) = entries_answer(body, |entry| {
-                entry.message_group_id.is_some_and(|id| subscribers.mark(id))
+                entry
+                    .message_group_id
+                    .is_some_and(|id| subscribers.mark(id))
             })?;
             Ok(answer)
         }
-        (Content::Batches(_) | Content::Subscribers(_), other) => {
-            Err(format!("{other} was called: {:.200}", String::from_utf8_lossy(body)))
-        }
+        (Content::Batches(_) | Content::Subscribers(_), other) => Err(format!(
+            "{other} was called: {:.200}",
+            String::from_utf8_lossy(body)
+        )),
     }
 }
 
@@ -228,7 +231,10 @@ fn entries_answer(
 ) -> Result<(Vec<u8>, usize), String> {
     let request: Entries<'_> = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     if request.entries.is_empty() || request.entries.len() > 10 {
-        return Err(format!("a batch call with {} entries", request.entries.len()));
+        return Err(format!(
+            "a batch call with {} entries",
+            request.entries.len()
+        ));
     }
     if !request.entries.iter().all(is_right) {
         return Err("a message was sent twice, or to nobody".into());
@@ -291,7 +297,10 @@ mod tests {
     fn every_parameter_has_the_secret() {
         let answer = parameters(br#"{"Names":["/webhooks/a/signing-secret"]}"#).unwrap();
         let answer = read(&answer);
-        assert_eq!(answer["Parameters"][0]["Name"], "/webhooks/a/signing-secret");
+        assert_eq!(
+            answer["Parameters"][0]["Name"],
+            "/webhooks/a/signing-secret"
+        );
         assert_eq!(answer["Parameters"][0]["Value"], SECRET);
     }
 }

@@ -292,7 +292,10 @@ impl Stage {
         figures.extend(figures_of_calls(&calls_before, &seen.calls, deliveries));
         let batches = 1 + self.scenario.warm_up.max(1) + self.scenario.batches;
         let log_bytes = running.check(batches)?;
-        figures.insert("log_bytes_per_delivery".into(), log_bytes / count(batches * BATCH));
+        figures.insert(
+            "log_bytes_per_delivery".into(),
+            log_bytes / count(batches * BATCH),
+        );
         Ok(self.life(kind, figures, &phase))
     }
 
@@ -354,7 +357,10 @@ impl Stage {
         let percentile = |percent| percentile(&added, percent).unwrap_or_default();
         Ok([
             ("cpu_us_per_delivery", cpu.as_secs_f64() * 1e6 / deliveries),
-            ("deliveries_per_second", deliveries / phase.elapsed.as_secs_f64()),
+            (
+                "deliveries_per_second",
+                deliveries / phase.elapsed.as_secs_f64(),
+            ),
             ("added_ms_p50", percentile(50)),
             ("added_ms_p99", percentile(99)),
             ("peak_memory_mb", peak_memory_mb(pid)?),
@@ -526,7 +532,10 @@ pub fn figures_of_calls(
         for (what, value) in [
             ("requests", calls.requests - before.requests),
             ("bytes_sent", calls.bytes_sent - before.bytes_sent),
-            ("bytes_received", calls.bytes_received - before.bytes_received),
+            (
+                "bytes_received",
+                calls.bytes_received - before.bytes_received,
+            ),
         ] {
             add(format!("aws_{what}_per_delivery"), value);
             if calls.requests > before.requests {

@@ -15,8 +15,14 @@ use crate::process::{CpuTime, peak_memory_mb};
 use crate::stats::spread;
 use crate::workload::{EVENT_TYPE, SUBSCRIPTIONS, number, order};
 
-/// To how many subscribers an event goes, and how many events are measured in a life.
-pub const FAN_OUTS: [(usize, usize); 3] = [(10, 300), (1_000, 20), (100_000, 1)];
+/// To how many subscribers an event goes.
+pub const FAN_OUTS: [usize; 3] = [10, 1_000, 100_000];
+
+/// How many events are measured in a life: a few thousand jobs, but not too many events.
+#[must_use]
+pub fn events(fan_out: usize) -> usize {
+    (20_000 / fan_out.max(1)).clamp(1, 300)
+}
 
 /// Of the `detail` of an event.
 const DETAIL_BYTES: usize = 1024;
@@ -105,8 +111,14 @@ pub fn live(
     let mut figures: BTreeMap<String, f64> = [
         ("cold_start_ms", ms(cold_start)),
         ("first_event_ms", ms(first.elapsed)),
-        ("event_ms", spread(&times).map_or(0.0, |spread| spread.median)),
-        ("events_per_second", count(events) / phase.elapsed.as_secs_f64()),
+        (
+            "event_ms",
+            spread(&times).map_or(0.0, |spread| spread.median),
+        ),
+        (
+            "events_per_second",
+            count(events) / phase.elapsed.as_secs_f64(),
+        ),
         ("jobs_per_second", jobs / phase.elapsed.as_secs_f64()),
         ("cpu_us_per_job", cpu.as_secs_f64() * 1e6 / jobs),
         ("peak_memory_mb", peak_memory_mb(environment.pid())?),

@@ -143,7 +143,10 @@ impl Environment {
             .args(arguments)
             .env_clear()
             .envs([
-                ("AWS_LAMBDA_RUNTIME_API", server.address().to_string().as_str()),
+                (
+                    "AWS_LAMBDA_RUNTIME_API",
+                    server.address().to_string().as_str(),
+                ),
                 ("AWS_LAMBDA_FUNCTION_NAME", "function"),
                 ("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST"),
                 ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256"),
@@ -241,7 +244,9 @@ impl Environment {
             }
         };
         let log = self.log().unwrap_or_default();
-        let tail = log.get(log.len().saturating_sub(LOG_TAIL_BYTES)..).unwrap_or_default();
+        let tail = log
+            .get(log.len().saturating_sub(LOG_TAIL_BYTES)..)
+            .unwrap_or_default();
         let tail = String::from_utf8_lossy(tail);
         Err(Error::new(format!("{problem}\nThe log ends with:\n{tail}")))
     }
@@ -266,9 +271,12 @@ fn lock(shared: &Shared) -> MutexGuard<'_, Driver> {
 fn speak(stream: TcpStream, shared: &Shared) -> io::Result<()> {
     let mut connection = Connection::new(stream);
     let (mut event, mut answer) = (Vec::new(), Vec::new());
-    while let Some(request) = connection.next()? {
+    while let Some(request) = connection.read()? {
         let now = Instant::now();
-        if request.head.starts_with(b"GET /2018-06-01/runtime/invocation/next ") {
+        if request
+            .head
+            .starts_with(b"GET /2018-06-01/runtime/invocation/next ")
+        {
             let id = begin(shared, now, &mut event);
             answer.clear();
             answer.extend_from_slice(next_head(id, event.len()).as_bytes());
@@ -295,7 +303,8 @@ fn speak(stream: TcpStream, shared: &Shared) -> io::Result<()> {
 
 fn is_response(head: &[u8]) -> bool {
     let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
-    line.starts_with(b"POST /2018-06-01/runtime/invocation/") && line.ends_with(b"/response HTTP/1.1")
+    line.starts_with(b"POST /2018-06-01/runtime/invocation/")
+        && line.ends_with(b"/response HTTP/1.1")
 }
 
 /// Waits until an invocation is wanted, and gives its number.
@@ -313,7 +322,10 @@ fn begin(shared: &Shared, now: Instant, event: &mut Vec<u8>) -> usize {
     }
     if driver.begun == driver.wanted {
         while driver.begun == driver.wanted {
-            driver = shared.1.wait(driver).unwrap_or_else(PoisonError::into_inner);
+            driver = shared
+                .1
+                .wait(driver)
+                .unwrap_or_else(PoisonError::into_inner);
         }
         driver.phase_began = Instant::now();
     }
@@ -336,7 +348,10 @@ fn end(shared: &Shared, now: Instant, response: &[u8]) -> Result<(), Error> {
 
 fn next_head(id: usize, length: usize) -> String {
     let deadline = SystemTime::now() + FUNCTION_TIMEOUT;
-    let deadline = deadline.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    let deadline = deadline
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_millis();
     format!(
         "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\
          lambda-runtime-aws-request-id: 8476a536-e9f4-11e8-9739-{id:012}\r\n\

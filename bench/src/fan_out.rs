@@ -86,15 +86,18 @@ impl Subscribers {
         let query: Query = serde_json::from_slice(body).map_err(|error| error.to_string())?;
         let start = match &query.exclusive_start_key {
             None => 0,
-            Some(key) => key["subscriberId"]["S"]
-                .as_str()
-                .and_then(partner_of)
-                .ok_or("a start key of nobody")?
-                + 1,
+            Some(key) => {
+                key["subscriberId"]["S"]
+                    .as_str()
+                    .and_then(partner_of)
+                    .ok_or("a start key of nobody")?
+                    + 1
+            }
         };
         let page = self.starts.iter().position(|first| *first == start);
         let page = page.and_then(|page| self.pages.get(page));
-        page.cloned().ok_or_else(|| format!("no page begins at {start}"))
+        page.cloned()
+            .ok_or_else(|| format!("no page begins at {start}"))
     }
 
     /// Notes that a subscriber has got a job; `false` if there is no such one, or it had one.
@@ -169,6 +172,10 @@ mod tests {
     #[test]
     fn a_page_that_does_not_exist_is_refused() {
         let key = json!({"ExclusiveStartKey": {"subscriberId": {"S": "partner-000000"}}});
-        assert!(Subscribers::new(10).page(key.to_string().as_bytes()).is_err());
+        assert!(
+            Subscribers::new(10)
+                .page(key.to_string().as_bytes())
+                .is_err()
+        );
     }
 }

@@ -122,7 +122,10 @@ pub fn judge(results: &Results) -> Vec<Goal> {
         );
     }
     let peak = |fan_out| {
-        let found = results.dispatch.iter().find(|found| found.fan_out == fan_out);
+        let found = results
+            .dispatch
+            .iter()
+            .find(|found| found.fan_out == fan_out);
         Some(found?.summary.get("peak_memory_mb")?.median)
     };
     add(
@@ -168,7 +171,11 @@ mod tests {
             goals,
             [
                 ("ours, all: CPU per delivery (base), µs".into(), 60.0, true),
-                ("ours, all: CPU (base), ours ÷ bare client".into(), 2.4, false),
+                (
+                    "ours, all: CPU (base), ours ÷ bare client".into(),
+                    2.4,
+                    false
+                ),
             ]
         );
     }

@@ -49,7 +49,7 @@ impl<S: Read + Write> Connection<S> {
     ///
     /// # Errors
     /// If the connection breaks within a request, or what comes is none.
-    pub fn next(&mut self) -> io::Result<Option<Request<'_>>> {
+    pub fn read(&mut self) -> io::Result<Option<Request<'_>>> {
         self.buffer.copy_within(self.consumed..self.filled, 0);
         self.filled -= self.consumed;
         self.consumed = 0;
@@ -58,7 +58,11 @@ impl<S: Read + Write> Connection<S> {
                 break end + 4;
             }
             if !self.fill()? {
-                return if self.filled == 0 { Ok(None) } else { Err(cut()) };
+                return if self.filled == 0 {
+                    Ok(None)
+                } else {
+                    Err(cut())
+                };
             }
         };
         let head = &self.buffer[..head_end];
@@ -134,9 +138,7 @@ pub fn header<'a>(head: &'a [u8], name: &str) -> Option<&'a [u8]> {
     head.split(|byte| *byte == b'\n').skip(1).find_map(|line| {
         let (found, value) = line.split_at_checked(name.len())?;
         let value = value.strip_prefix(b":")?;
-        found
-            .eq_ignore_ascii_case(name)
-            .then(|| value.trim_ascii())
+        found.eq_ignore_ascii_case(name).then(|| value.trim_ascii())
     })
 }
 
@@ -280,15 +282,15 @@ mod tests {
             b"\r\n2\r\nde\r\n0\r\n",
             b"\r\n",
         ]));
-        let first = connection.next().unwrap().unwrap();
+        let first = connection.read().unwrap().unwrap();
         assert_eq!(first.body, b"hello");
         assert_eq!(first.bytes, 43);
-        let second = connection.next().unwrap().unwrap();
+        let second = connection.read().unwrap().unwrap();
         assert_eq!(second.head, b"GET /next HTTP/1.1\r\n\r\n");
         assert_eq!(second.body, b"");
-        let third = connection.next().unwrap().unwrap();
+        let third = connection.read().unwrap().unwrap();
         assert_eq!(third.body, b"abcde");
-        assert!(connection.next().unwrap().is_none());
+        assert!(connection.read().unwrap().is_none());
     }
 
     #[test]
@@ -296,7 +298,7 @@ mod tests {
         let mut connection = Connection::new(Pieces(vec![
             b"POST / HTTP/1.1\r\ncontent-length: 5\r\n\r\nhel",
         ]));
-        let error = connection.next().unwrap_err();
+        let error = connection.read().unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
     }
 

@@ -45,7 +45,12 @@ impl Machine {
                 .trim()
                 .to_owned(),
             date: date.format(&Rfc3339).unwrap_or_default(),
-            commit: said(Command::new("git").args(["describe", "--always", "--dirty", "--abbrev=12"])),
+            commit: said(Command::new("git").args([
+                "describe",
+                "--always",
+                "--dirty",
+                "--abbrev=12",
+            ])),
             node: node.map(|node| said(Command::new(node).arg("--version"))),
             rustc: said(Command::new("rustc").arg("--version")),
         }
@@ -54,7 +59,10 @@ impl Machine {
 
 /// What a program says of itself; `unknown` if it is not there.
 fn said(command: &mut Command) -> String {
-    let output = command.output().ok().filter(|output| output.status.success());
+    let output = command
+        .output()
+        .ok()
+        .filter(|output| output.status.success());
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
     text.unwrap_or_else(|| "unknown".into())
 }
@@ -71,7 +79,8 @@ mod tests {
 
     #[test]
     fn the_processor_is_named_where_the_kernel_knows_its_name() {
-        let text = "processor\t: 0\nmodel name\t: Some CPU\nprocessor\t: 1\nmodel name\t: Some CPU\n";
+        let text =
+            "processor\t: 0\nmodel name\t: Some CPU\nprocessor\t: 1\nmodel name\t: Some CPU\n";
         assert_eq!(processor(text).as_deref(), Some("Some CPU"));
         assert_eq!(processor("processor\t: 0\n"), None);
     }

@@ -72,7 +72,10 @@ pub fn run(
         running.environment.empty_log()?;
         batches += step;
         memory_mb.push(memory_now_mb(running.environment.pid())?);
-        eprint!("\r  {} deliveries, {sample} of {SAMPLES} looks ", batches * BATCH);
+        eprint!(
+            "\r  {} deliveries, {sample} of {SAMPLES} looks ",
+            batches * BATCH
+        );
     }
     eprintln!();
     running.check_without_log(batches)?;

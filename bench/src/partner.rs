@@ -56,7 +56,11 @@ impl Partners {
     /// If there are not as many.
     pub fn start(addresses: usize, manner: &Manner) -> Result<Self, Error> {
         let seen = Arc::new(Seen::default());
-        let scheme = if manner.tls.is_some() { "https" } else { "http" };
+        let scheme = if manner.tls.is_some() {
+            "https"
+        } else {
+            "http"
+        };
         let servers: io::Result<Vec<Server>> = (0..addresses)
             .map(|address| {
                 let (manner, seen) = (manner.clone(), Arc::clone(&seen));
@@ -126,7 +130,10 @@ impl Partners {
     }
 
     fn kept(&self) -> std::sync::MutexGuard<'_, Vec<Vec<u8>>> {
-        self.seen.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.seen
+            .kept
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -167,7 +174,7 @@ fn serve_on<S: Read + Write>(
     answer: &[u8],
     seen: &Seen,
 ) -> io::Result<()> {
-    while let Some(request) = connection.next()? {
+    while let Some(request) = connection.read()? {
         let due = Instant::now() + manner.delay;
         if !request.head.starts_with(b"POST ") {
             return Err(io::ErrorKind::InvalidData.into());
@@ -229,7 +236,11 @@ mod tests {
 
     /// What a partner answers to a request.
     fn ask(url: &str, request: &str) -> String {
-        let address = url.strip_prefix("http://").unwrap().strip_suffix("/hook").unwrap();
+        let address = url
+            .strip_prefix("http://")
+            .unwrap()
+            .strip_suffix("/hook")
+            .unwrap();
         let mut stream = TcpStream::connect(address).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
@@ -242,14 +253,20 @@ mod tests {
         let partners = Partners::start(2, &PLAIN).unwrap();
         let urls = partners.urls();
         let request = "POST /hook HTTP/1.1\r\ncontent-length: 2\r\n\r\n{}";
-        assert_eq!(ask(&urls[0], request), "HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n");
+        assert_eq!(
+            ask(&urls[0], request),
+            "HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n"
+        );
         assert_eq!(
             ask(&urls[1], request),
             "HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
         );
         assert_eq!((partners.posts(), partners.connections()), (2, 2));
         let error = partners.check_requests("{}").unwrap_err().to_string();
-        assert!(error.starts_with("a header is missing in POST /hook"), "{error}");
+        assert!(
+            error.starts_with("a header is missing in POST /hook"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -264,7 +281,10 @@ mod tests {
         let right = request(KNOWN, "{}");
         assert_eq!(check(right.as_bytes(), "{}"), Ok(()));
         let other_body = request(KNOWN, "{ }");
-        assert_eq!(check(other_body.as_bytes(), "{ }"), Err("another signature"));
+        assert_eq!(
+            check(other_body.as_bytes(), "{ }"),
+            Err("another signature")
+        );
         assert_eq!(check(right.as_bytes(), "[]"), Err("another payload"));
     }
 

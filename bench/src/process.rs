@@ -28,13 +28,18 @@ impl CpuTime {
         let ticks = ticks(&stat).ok_or_else(|| Error::new(format!("/proc/{pid}/stat: {stat}")))?;
         let mut threads = BTreeMap::new();
         let directory = format!("/proc/{pid}/task");
-        for entry in fs::read_dir(&directory).map_err(|error| Error::new(format!("{directory}: {error}")))? {
+        for entry in
+            fs::read_dir(&directory).map_err(|error| Error::new(format!("{directory}: {error}")))?
+        {
             let Ok(entry) = entry else { continue };
             let id = entry.file_name().to_string_lossy().parse::<u32>();
             // A thread may end while it is asked about.
             let schedule = fs::read_to_string(entry.path().join("schedstat"));
             if let (Ok(id), Ok(schedule)) = (id, schedule)
-                && let Some(used) = schedule.split(' ').next().and_then(|text| text.parse().ok())
+                && let Some(used) = schedule
+                    .split(' ')
+                    .next()
+                    .and_then(|text| text.parse().ok())
             {
                 threads.insert(id, used);
             }
@@ -47,7 +52,10 @@ impl CpuTime {
     #[must_use]
     pub fn since(&self, before: &Self) -> Duration {
         let is_complete = !self.threads.is_empty()
-            && before.threads.keys().all(|id| self.threads.contains_key(id));
+            && before
+                .threads
+                .keys()
+                .all(|id| self.threads.contains_key(id));
         if is_complete {
             let sum = |threads: &BTreeMap<u32, u64>| threads.values().sum::<u64>();
             Duration::from_nanos(sum(&self.threads).saturating_sub(sum(&before.threads)))
@@ -94,7 +102,8 @@ pub fn memory_now_mb(pid: u32) -> Result<f64, Error> {
 
 fn memory_mb(pid: u32, name: &str) -> Result<f64, Error> {
     let status = read(&format!("/proc/{pid}/status"))?;
-    let kib = kib(&status, name).ok_or_else(|| Error::new(format!("process {pid} has no {name}")))?;
+    let kib =
+        kib(&status, name).ok_or_else(|| Error::new(format!("process {pid} has no {name}")))?;
     Ok(f64::from(kib) / 1024.0)
 }
 

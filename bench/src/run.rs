@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clap::Parser;
 use rustls::ServerConfig;
 
 use crate::deliver::{Kind, Life, Programs, SCENARIOS, Scenario, Stage};
-use crate::dispatch::{self, FAN_OUTS};
+use crate::dispatch::{self, FAN_OUTS, events};
 use crate::fan_out::Subscribers;
 use crate::machine::Machine;
 use crate::process::peak_memory_mb;
@@ -42,6 +43,12 @@ pub struct Arguments {
     /// The bootstrap of dispatch.
     #[arg(long, default_value = "target/lambda/dispatch/bootstrap")]
     pub dispatch: PathBuf,
+    /// The bare client; it lies beside this program.
+    #[arg(long)]
+    pub floor: Option<PathBuf>,
+    /// To how many subscribers dispatch sends an event. May be given several times.
+    #[arg(long, value_name = "SUBSCRIBERS", default_values_t = FAN_OUTS)]
+    pub fan_out: Vec<usize>,
     /// Node.js. Without it the columns of the baseline are missing.
     #[arg(long, value_name = "PROGRAM")]
     pub node: Option<PathBuf>,
@@ -82,7 +89,9 @@ impl Arguments {
     }
 
     fn scenarios(&self) -> Vec<Scenario> {
-        let wanted = SCENARIOS.into_iter().filter(|scenario| self.is_wanted(scenario.name));
+        let wanted = SCENARIOS
+            .into_iter()
+            .filter(|scenario| self.is_wanted(scenario.name));
         wanted
             .map(|scenario| {
                 if self.quick {
@@ -104,7 +113,9 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn new() -> Result<Self, Error> {
-        let name = format!("sqs-webhooks-bench-{}", std::process::id());
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("sqs-webhooks-bench-{}-{count}", std::process::id());
         let path = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&path)?;
         Ok(Self(path))
@@ -130,7 +141,10 @@ pub fn run(arguments: &Arguments) -> Result<String, Error> {
     let programs = Programs {
         deliver: arguments.deliver.clone(),
         node: node(arguments)?,
-        floor: std::env::current_exe()?.with_file_name("floor"),
+        floor: match &arguments.floor {
+            Some(floor) => floor.clone(),
+            None => std::env::current_exe()?.with_file_name("floor"),
+        },
     };
     let mut results = Results {
         machine: Machine::here(programs.node.as_ref().map(|(node, _)| node.as_path())),
@@ -146,14 +160,15 @@ pub fn run(arguments: &Arguments) -> Result<String, Error> {
         results.deliver.push(lives);
     }
     if arguments.is_wanted("dispatch") {
-        for (fan_out, events) in FAN_OUTS {
-            let events = if arguments.quick { 1 } else { events };
-            let measured = fan_outs(arguments, runs, fan_out, events, directory)?;
-            results.dispatch.push(measured);
+        for fan_out in arguments.fan_out.iter().copied() {
+            results
+                .dispatch
+                .push(fan_outs(arguments, runs, fan_out, directory)?);
         }
     }
     let is_asked_for = arguments.only.iter().any(|only| only == "million");
-    if arguments.million > 0 && (is_asked_for || arguments.is_wanted("million") && !arguments.quick) {
+    if arguments.million > 0 && (is_asked_for || arguments.is_wanted("million") && !arguments.quick)
+    {
         eprintln!("memory over {} deliveries", arguments.million);
         let growth = million::run(arguments.million, &programs, &server, directory)?;
         results.million = Some(growth);
@@ -162,7 +177,10 @@ pub fn run(arguments: &Arguments) -> Result<String, Error> {
     if let Some(directory) = arguments.out.parent() {
         std::fs::create_dir_all(directory)?;
     }
-    std::fs::write(&arguments.out, serde_json::to_string_pretty(&results)? + "\n")?;
+    std::fs::write(
+        &arguments.out,
+        serde_json::to_string_pretty(&results)? + "\n",
+    )?;
     Ok(report::text(&results))
 }
 
@@ -228,20 +246,33 @@ fn lives(
     }
     eprintln!();
     let deliveries = scenario.batches * BATCH;
-    Ok(results::Scenario::new(scenario.name, scenario.title, deliveries, lives))
+    Ok(results::Scenario::new(
+        scenario.name,
+        scenario.title,
+        deliveries,
+        lives,
+    ))
 }
 
 fn fan_outs(
     arguments: &Arguments,
     runs: usize,
     fan_out: usize,
-    events: usize,
     directory: &Path,
 ) -> Result<results::FanOut, Error> {
     eprintln!("dispatch, {fan_out} subscribers");
+    let events = if arguments.quick { 1 } else { events(fan_out) };
     let subscribers = Arc::new(Subscribers::new(fan_out));
     let lives: Result<Vec<dispatch::Life>, Error> = (0..runs)
-        .map(|_| dispatch::live(&arguments.dispatch, &subscribers, fan_out, events, directory))
+        .map(|_| {
+            dispatch::live(
+                &arguments.dispatch,
+                &subscribers,
+                fan_out,
+                events,
+                directory,
+            )
+        })
         .collect();
     Ok(results::FanOut::new(fan_out, lives?))
 }

@@ -78,9 +78,15 @@ impl Workload {
         payload_bytes: usize,
         script: Script,
     ) -> Result<Self, Error> {
-        if partners == 0 || !partners.is_multiple_of(BATCH) || urls.is_empty() || !urls.len().is_multiple_of(BATCH)
+        if partners == 0
+            || !partners.is_multiple_of(BATCH)
+            || urls.is_empty()
+            || !urls.len().is_multiple_of(BATCH)
         {
-            return Err(Error::new(format!("{partners} partners, {} urls", urls.len())));
+            return Err(Error::new(format!(
+                "{partners} partners, {} urls",
+                urls.len()
+            )));
         }
         let payload = payload(payload_bytes)?;
         let batches = (0..partners / BATCH)
@@ -160,7 +166,11 @@ impl Workload {
             .filter(|(_, fails)| **fails)
             .map(|(index, _)| format!("m{}", number(batch * BATCH + index)))
             .collect();
-        if reported == expected { Ok(()) } else { Err(wrong()) }
+        if reported == expected {
+            Ok(())
+        } else {
+            Err(wrong())
+        }
     }
 
     fn template(&self, batch: usize) -> &Batch {
@@ -255,7 +265,8 @@ const EMPTY_PAYLOAD_BYTES: usize = 67;
 /// # Errors
 /// If that is too few.
 pub fn order(bytes: usize) -> Result<String, Error> {
-    let mut order = r#"{"orderId":"K-1001","currency":"EUR","totalCents":4250,"items":["#.to_owned();
+    let mut order =
+        r#"{"orderId":"K-1001","currency":"EUR","totalCents":4250,"items":["#.to_owned();
     let end = |note: &str| format!(r#"],"note":"{note}"}}"#);
     let mut items = 0;
     loop {
@@ -280,7 +291,9 @@ mod tests {
     use super::*;
 
     fn urls() -> Vec<String> {
-        (0..10).map(|port| format!("http://127.0.0.1:{}/hook", 2000 + port)).collect()
+        (0..10)
+            .map(|port| format!("http://127.0.0.1:{}/hook", 2000 + port))
+            .collect()
     }
 
     #[test]
@@ -320,7 +333,13 @@ mod tests {
     fn only_the_report_of_exactly_the_failed_deliveries_is_right() {
         let all = Workload::new(10, &urls(), 1024, Script::Succeed).unwrap();
         assert!(all.check(0, br#"{"batchItemFailures":[]}"#).is_ok());
-        assert!(all.check(0, br#"{"batchItemFailures":[{"itemIdentifier":"m0000000001"}]}"#).is_err());
+        assert!(
+            all.check(
+                0,
+                br#"{"batchItemFailures":[{"itemIdentifier":"m0000000001"}]}"#
+            )
+            .is_err()
+        );
         assert!(all.check(0, b"null").is_err());
         let tenth = Workload::new(10, &urls(), 1024, Script::OneOfTen).unwrap();
         let report = |id: &str| format!(r#"{{"batchItemFailures":[{{"itemIdentifier":"{id}"}}]}}"#);
