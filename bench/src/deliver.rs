@@ -523,12 +523,12 @@ pub fn figures_of_calls(
     after: &CallsByName,
     deliveries: f64,
 ) -> BTreeMap<String, f64> {
-    let mut figures = BTreeMap::new();
-    let mut add = |name: String, value: usize| {
-        *figures.entry(name).or_insert(0.0) += count(value) / deliveries;
-    };
+    let mut totals: BTreeMap<String, usize> = BTreeMap::new();
     for (operation, calls) in after {
         let before = before.get(operation).copied().unwrap_or_default();
+        if calls.requests == before.requests {
+            continue;
+        }
         for (what, value) in [
             ("requests", calls.requests - before.requests),
             ("bytes_sent", calls.bytes_sent - before.bytes_sent),
@@ -537,13 +537,15 @@ pub fn figures_of_calls(
                 calls.bytes_received - before.bytes_received,
             ),
         ] {
-            add(format!("aws_{what}_per_delivery"), value);
-            if calls.requests > before.requests {
-                add(format!("{operation}_{what}_per_delivery"), value);
+            for name in [operation.as_str(), "aws"] {
+                *totals
+                    .entry(format!("{name}_{what}_per_delivery"))
+                    .or_default() += value;
             }
         }
     }
-    figures
+    let figure = |(name, total)| (name, count(total) / deliveries);
+    totals.into_iter().map(figure).collect()
 }
 
 /// In milliseconds.
@@ -557,4 +559,45 @@ pub fn ms(duration: Duration) -> f64 {
 #[expect(clippy::cast_precision_loss, reason = "no count here comes near 2^52")]
 pub fn count(number: usize) -> f64 {
     number as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aws::Calls;
+
+    #[test]
+    fn calls_are_counted_from_the_first_look_to_the_second() {
+        let calls = |requests, bytes_sent, bytes_received| Calls {
+            requests,
+            bytes_sent,
+            bytes_received,
+        };
+        let before = [
+            ("BatchGetItem".to_owned(), calls(1, 100, 10)),
+            ("GetParameters".to_owned(), calls(1, 50, 5)),
+        ];
+        let after = [
+            ("BatchGetItem".to_owned(), calls(3, 300, 30)),
+            ("BatchWriteItem".to_owned(), calls(1, 40, 4)),
+            ("GetParameters".to_owned(), calls(1, 50, 5)),
+        ];
+        let figures = figures_of_calls(&before.into(), &after.into(), 10.0);
+        let expected = [
+            ("BatchGetItem_bytes_received_per_delivery", 2.0),
+            ("BatchGetItem_bytes_sent_per_delivery", 20.0),
+            ("BatchGetItem_requests_per_delivery", 0.2),
+            ("BatchWriteItem_bytes_received_per_delivery", 0.4),
+            ("BatchWriteItem_bytes_sent_per_delivery", 4.0),
+            ("BatchWriteItem_requests_per_delivery", 0.1),
+            ("aws_bytes_received_per_delivery", 2.4),
+            ("aws_bytes_sent_per_delivery", 24.0),
+            ("aws_requests_per_delivery", 0.3),
+        ];
+        let figures: Vec<_> = figures
+            .iter()
+            .map(|(name, value)| (name.as_str(), *value))
+            .collect();
+        assert_eq!(figures, expected);
+    }
 }

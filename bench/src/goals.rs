@@ -103,6 +103,14 @@ pub fn judge(results: &Results) -> Vec<Goal> {
                 quotient(of("base", node, figure), of("base", ours, figure)),
             );
         }
+        for (scenario, bound) in [("base", 0.2), ("fail", 0.3)] {
+            add(
+                format!("{title}: AWS requests per delivery ({scenario})"),
+                Side::AtMost,
+                bound,
+                of(scenario, ours, "aws_requests_per_delivery"),
+            );
+        }
         for scenario in ["base", "tls", "tls-new"] {
             let cpu = |kind| of(scenario, kind, "cpu_us_per_delivery");
             add(

@@ -152,6 +152,8 @@ mod tests {
         let pid = std::process::id();
         let before = CpuTime::of(pid).unwrap();
         assert!(!before.threads.is_empty());
-        assert!(peak_memory_mb(pid).unwrap() >= memory_now_mb(pid).unwrap() / 2.0);
+        let now = memory_now_mb(pid).unwrap();
+        assert!(now > 0.0);
+        assert!(peak_memory_mb(pid).unwrap() >= now);
     }
 }

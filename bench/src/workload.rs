@@ -250,14 +250,12 @@ pub fn number(delivery: usize) -> String {
 
 /// A payload of exactly this many bytes: an order of as many items as there is room for.
 fn payload(bytes: usize) -> Result<String, Error> {
-    let data = order(bytes.saturating_sub(EMPTY_PAYLOAD_BYTES))?;
-    Ok(format!(
-        r#"{{"type":"{EVENT_TYPE}","timestamp":"{OCCURRED_AT}","data":{data}}}"#
-    ))
+    let with = |data: &str| {
+        format!(r#"{{"type":"{EVENT_TYPE}","timestamp":"{OCCURRED_AT}","data":{data}}}"#)
+    };
+    let room = bytes.saturating_sub(with("").len());
+    Ok(with(&order(room)?))
 }
-
-/// Of a payload without its data.
-const EMPTY_PAYLOAD_BYTES: usize = 67;
 
 /// The detail of an event, in exactly this many bytes. Numbers are whole: JavaScript would write
 /// others in its own way.
