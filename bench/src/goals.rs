@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use crate::deliver::Kind;
 use crate::million::FLAT_MB;
 use crate::results::Results;
+use crate::scenario::Kind;
 
 /// How a figure has to stand to its bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -16,7 +16,9 @@
 //! | [`environment`] | Lambda: one environment, and the clock |
 //! | [`floor`] | the bare client as a process |
 //! | [`process`] | CPU time and memory of a process |
+//! | [`scenario`] | the programs, and what the partners do |
 //! | [`deliver`], [`million`], [`dispatch`] | what is measured |
+//! | [`running`] | a function at work, and whether it did it |
 //! | [`stats`] | what many runs come to |
 //! | [`results`], [`goals`], [`report`] | what is made of it |
 //! | [`machine`] | where it was measured |
@@ -42,6 +44,8 @@ pub mod process;
 pub mod report;
 pub mod results;
 pub mod run;
+pub mod running;
+pub mod scenario;
 pub mod stats;
 pub mod tls;
 pub mod workload;

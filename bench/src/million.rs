@@ -8,8 +8,9 @@ use rustls::ServerConfig;
 use serde::Serialize;
 
 use crate::Error;
-use crate::deliver::{Kind, Programs, SCENARIOS, Scenario, Stage};
+use crate::deliver::Stage;
 use crate::process::{memory_now_mb, peak_memory_mb};
+use crate::scenario::{Kind, Programs, SCENARIOS, Scenario};
 use crate::workload::{BATCH, Script};
 
 /// Partners, a hundred times as many as in a batch.

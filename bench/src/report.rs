@@ -3,11 +3,11 @@
 
 use std::fmt::Write as _;
 
-use crate::deliver::Kind;
 use crate::goals::{Goal, Side};
 use crate::machine::Machine;
 use crate::million::{FLAT_MB, Growth};
 use crate::results::{FanOut, Results, Scenario};
+use crate::scenario::Kind;
 use crate::stats::{Spread, percentile};
 
 /// Figures of deliver in the order of their rows, with the decimals that they are worth.

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::deliver::{self, Kind};
+use crate::deliver;
 use crate::dispatch;
 use crate::machine::Machine;
 use crate::million::Growth;
+use crate::scenario::Kind;
 use crate::stats::{Spread, spread};
 
 /// All of it.

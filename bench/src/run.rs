@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use clap::Parser;
 use rustls::ServerConfig;
 
-use crate::deliver::{Kind, Life, Programs, SCENARIOS, Scenario, Stage};
+use crate::deliver::{Life, Stage};
 use crate::dispatch::{self, FAN_OUTS, events};
 use crate::fan_out::Subscribers;
 use crate::machine::Machine;
 use crate::process::peak_memory_mb;
 use crate::results::{self, Results};
+use crate::scenario::{Kind, Programs, SCENARIOS, Scenario};
 use crate::workload::BATCH;
 use crate::{Error, goals, million, report, tls};
 
