@@ -130,7 +130,7 @@ e2e: $(READY) ## End-to-end tests on the deployed templates
 .PHONY: bench
 bench: build $(BASELINE) ## What the functions cost: CPU, memory, time, beside Node.js
 	cargo build --release --locked --package bench
-	target/release/bench $$(test -f $(BASELINE) && echo --node "$$(command -v node)") $(ARGS)
+	target/release/bench $$(test -f $(BASELINE) && command -v node | sed 's/^/--node /') $(ARGS)
 
 # ---- Production -----------------------------------------------------------------
 
