@@ -136,7 +136,6 @@ impl Stage {
         if posts != expected {
             return Err(Error::new(format!("{posts} POSTs instead of {expected}")));
         }
-        self.partners.forget_requests();
         Ok(self.life(Kind::Floor, figures, &phase))
     }
 

@@ -124,7 +124,7 @@ impl Partners {
         Ok(())
     }
 
-    /// Forgets the first requests: those of a floor are signed by nobody.
+    /// Forgets the requests that were kept, so that the next ones are.
     pub fn forget_requests(&self) {
         self.kept().clear();
     }
@@ -262,6 +262,10 @@ mod tests {
             "HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
         );
         assert_eq!((partners.posts(), partners.connections()), (2, 2));
+        partners.forget_requests();
+        let error = partners.check_requests("{}").unwrap_err().to_string();
+        assert_eq!(error, "no request was kept");
+        ask(&urls[0], request);
         let error = partners.check_requests("{}").unwrap_err().to_string();
         assert!(
             error.starts_with("a header is missing in POST /hook"),

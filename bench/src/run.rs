@@ -182,7 +182,12 @@ pub fn run(arguments: &Arguments) -> Result<String, Error> {
         &arguments.out,
         serde_json::to_string_pretty(&results)? + "\n",
     )?;
-    Ok(report::text(&results))
+    let text = report::text(&results);
+    Ok(if arguments.quick {
+        format!("A quick run: it shows that all of it works. The figures mean little.\n\n{text}")
+    } else {
+        text
+    })
 }
 
 fn node(arguments: &Arguments) -> Result<Option<(PathBuf, PathBuf)>, Error> {

@@ -50,6 +50,8 @@ impl Stage {
         let program = self.program(kind, programs, &aws)?;
         let log = self.directory.join("function.log");
         let posts_before = self.partners.posts();
+        // Those of the life before this one.
+        self.partners.forget_requests();
         let mut environment = Environment::start(&program, Box::new(events), &log)?;
         let cold_start = environment.first_poll()?;
         // The poll comes a moment before the process has gone to sleep.

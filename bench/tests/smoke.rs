@@ -134,7 +134,7 @@ fn the_baseline_does_the_same_job() {
         return;
     }
     let node = ["--node", "node", "--node-bundle", bundle.to_str().unwrap()];
-    let arguments = arguments(&["half", "tls-new", "20kb"], "baseline.json", &node);
+    let arguments = arguments(&["half", "tls-new"], "baseline.json", &node);
     run(&arguments).unwrap();
 
     let results = results(&arguments);
