@@ -11,6 +11,9 @@ PY := .venv/bin/python
 READY := .venv/ready
 # The official JavaScript library, which only `make unit` needs.
 JAVASCRIPT := examples/node_modules/.package-lock.json
+# deliver's job in Node.js, in one file: `make bench` measures it, `make unit` sees that it works.
+BASELINE := target/bench/deliver.cjs
+BASELINE_PACKAGES := bench/node/node_modules/.package-lock.json
 export PATH := $(VENV_BIN):$(PATH)
 
 # sam sends no usage data, and `sam validate` wants to know a region.
@@ -48,6 +51,18 @@ $(JAVASCRIPT): examples/package-lock.json
 	  npm ci --prefix examples --ignore-scripts --no-audit --no-fund --silent && touch $@; \
 	else \
 	  echo "Node.js 18 or newer is missing; without it the test of examples/partner.mjs fails." >&2; \
+	fi
+
+$(BASELINE_PACKAGES): bench/node/package-lock.json
+	@if command -v npm >/dev/null; then \
+	  npm ci --prefix bench/node --ignore-scripts --no-audit --no-fund --silent && touch $@; \
+	else \
+	  echo "Node.js 20 or newer is missing; without it nothing is measured beside the functions." >&2; \
+	fi
+
+$(BASELINE): $(BASELINE_PACKAGES) $(wildcard bench/node/src/*.mjs)
+	@if command -v npm >/dev/null; then \
+	  npm run --prefix bench/node --silent build -- --log-level=warning --outfile=$(CURDIR)/$@; \
 	fi
 
 .PHONY: build
@@ -96,7 +111,7 @@ template: $(READY) ## Are the templates valid SAM templates?
 	.venv/bin/sam validate --lint --template infra/receiver/template.yaml
 
 .PHONY: unit
-unit: $(READY) $(JAVASCRIPT) ## Every test that needs no local stack
+unit: $(READY) $(JAVASCRIPT) $(BASELINE) ## Every test that needs no local stack
 	cargo test --workspace --locked -- --quiet
 
 # Most of the time they wait, so all of them run at once, however few the cores.
@@ -121,9 +136,12 @@ soak: build ## Faults, kills and bad partners, then an account: SEED=7 MINUTES=1
 	  SOAK_PLAN='$(abspath $(PLAN))' SOAK_JUDGE='$(abspath $(JUDGE))' \
 	  cargo test --workspace --locked --test soak --quiet
 
-.PHONY: measure
-measure: build ## What one environment of deliver costs: cold start, CPU, memory
-	$(PY) tests/measure.py target/lambda/deliver/bootstrap
+# `make bench ARGS="--quick"` only shows that it works, `ARGS="--only base"` measures one part;
+# docs/measuring.md tells of both.
+.PHONY: bench
+bench: build $(BASELINE) ## What the functions cost: CPU, memory, time, beside Node.js
+	cargo build --release --locked --package bench
+	target/release/bench $$(test -f $(BASELINE) && command -v node | sed 's/^/--node /') $(ARGS)
 
 # Targets are in crates/fuzzing, docs/fuzzing.md tells about them. `make unit` runs them too, shortly.
 FUZZ_SECONDS ?= 60
@@ -157,4 +175,4 @@ deploy-receiver: $(READY) ## Build a partner's receiver for AWS and deploy it
 .PHONY: clean
 clean: ## Remove everything that was built, also .venv
 	@if [ -x $(PY) ]; then $(PY) infra/local_stack.py down; fi
-	rm -rf .venv .local infra/.aws-sam infra/receiver/.aws-sam examples/node_modules fuzz/target target
+	rm -rf .venv .local infra/.aws-sam infra/receiver/.aws-sam examples/node_modules bench/node/node_modules fuzz/target target

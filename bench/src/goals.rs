@@ -1,0 +1,190 @@
+//! What was hoped for, beside what was measured.
+
+use serde::Serialize;
+
+use crate::million::FLAT_MB;
+use crate::results::Results;
+use crate::scenario::Kind;
+
+/// How a figure has to stand to its bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Side {
+    /// Not above it.
+    AtMost,
+    /// Not below it.
+    AtLeast,
+}
+
+/// A goal and how it came out.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Goal {
+    /// What is wanted, with its unit.
+    pub what: String,
+    /// Above or below.
+    pub side: Side,
+    /// The bound.
+    pub bound: f64,
+    /// The median that was measured, or the quotient of two.
+    pub measured: f64,
+    /// Whether it is as was hoped.
+    pub met: bool,
+}
+
+impl Goal {
+    fn new(what: String, side: Side, bound: f64, measured: f64) -> Self {
+        let met = match side {
+            Side::AtMost => measured <= bound,
+            Side::AtLeast => measured >= bound,
+        };
+        Self {
+            what,
+            side,
+            bound,
+            measured,
+            met,
+        }
+    }
+}
+
+/// The function with the baseline that keeps the same records.
+const PAIRS: [(Kind, Kind); 2] = [
+    (Kind::OursAll, Kind::NodeAll),
+    (Kind::OursFailures, Kind::NodeFailures),
+];
+
+/// By how much dispatch may need more memory for 100 000 subscribers than for a hundredth of them.
+const FAN_OUT_MB: f64 = 16.0;
+
+/// All goals of which there are figures.
+#[must_use]
+pub fn judge(results: &Results) -> Vec<Goal> {
+    let mut goals = Vec::new();
+    let mut add = |what: String, side, bound, measured: Option<f64>| {
+        goals.extend(measured.map(|measured| Goal::new(what, side, bound, measured)));
+    };
+    let cold = |kind, name| Some(results.cold_starts.as_ref()?.figure(kind, name)?.median);
+    let of = |scenario, kind, name| Some(results.scenario(scenario)?.figure(kind, name)?.median);
+    let quotient = |above: Option<f64>, below: Option<f64>| Some(above? / below?);
+    for (ours, node) in PAIRS {
+        let title = ours.title();
+        add(
+            format!("{title}: cold start to first poll, ms"),
+            Side::AtMost,
+            15.0,
+            cold(ours, "cold_start_ms"),
+        );
+        add(
+            format!("{title}: CPU per delivery (base), µs"),
+            Side::AtMost,
+            60.0,
+            of("base", ours, "cpu_us_per_delivery"),
+        );
+        add(
+            format!("{title}: peak memory (base), MB"),
+            Side::AtMost,
+            20.0,
+            of("base", ours, "peak_memory_mb"),
+        );
+        add(
+            format!("{title}: cold start, Node.js ÷ ours"),
+            Side::AtLeast,
+            13.0,
+            quotient(cold(node, "cold_start_ms"), cold(ours, "cold_start_ms")),
+        );
+        for (figure, title_of_figure) in [
+            ("cpu_us_per_delivery", "CPU"),
+            ("peak_memory_mb", "peak memory"),
+        ] {
+            add(
+                format!("{title}: {title_of_figure} (base), Node.js ÷ ours"),
+                Side::AtLeast,
+                8.0,
+                quotient(of("base", node, figure), of("base", ours, figure)),
+            );
+        }
+        for (scenario, bound) in [("base", 0.2), ("fail", 0.3)] {
+            add(
+                format!("{title}: AWS requests per delivery ({scenario})"),
+                Side::AtMost,
+                bound,
+                of(scenario, ours, "aws_requests_per_delivery"),
+            );
+        }
+        for scenario in ["base", "tls", "tls-new"] {
+            let cpu = |kind| of(scenario, kind, "cpu_us_per_delivery");
+            add(
+                format!("{title}: CPU ({scenario}), ours ÷ bare client"),
+                Side::AtMost,
+                2.0,
+                quotient(cpu(ours), cpu(Kind::Floor)),
+            );
+        }
+    }
+    if let Some(growth) = &results.million {
+        add(
+            format!("memory over {} deliveries, growth in MB", growth.deliveries),
+            Side::AtMost,
+            FLAT_MB,
+            Some(growth.growth_mb()),
+        );
+    }
+    let peak = |fan_out| {
+        let found = results
+            .dispatch
+            .iter()
+            .find(|found| found.fan_out == fan_out);
+        Some(found?.summary.get("peak_memory_mb")?.median)
+    };
+    add(
+        "dispatch: peak memory at 100 000 subscribers over that at 1 000, MB".into(),
+        Side::AtMost,
+        FAN_OUT_MB,
+        peak(100_000).zip(peak(1_000)).map(|(many, few)| many - few),
+    );
+    goals
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::deliver::Life;
+    use crate::results::Scenario;
+
+    fn life(program: Kind, cpu: f64) -> Life {
+        Life {
+            program,
+            figures: [("cpu_us_per_delivery".to_owned(), cpu)].into(),
+            added_ms: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn goals_are_judged_by_medians_and_only_where_there_are_figures() {
+        let lives = vec![
+            life(Kind::OursAll, 59.0),
+            life(Kind::OursAll, 99.0),
+            life(Kind::OursAll, 60.0),
+            life(Kind::Floor, 25.0),
+        ];
+        let results = Results {
+            deliver: vec![Scenario::new("base", "", 1, lives)],
+            ..Results::default()
+        };
+        let goals: Vec<_> = judge(&results)
+            .into_iter()
+            .map(|goal| (goal.what, goal.measured, goal.met))
+            .collect();
+        assert_eq!(
+            goals,
+            [
+                ("ours, all: CPU per delivery (base), µs".into(), 60.0, true),
+                (
+                    "ours, all: CPU (base), ours ÷ bare client".into(),
+                    2.4,
+                    false
+                ),
+            ]
+        );
+    }
+}
