@@ -31,7 +31,6 @@ use aws_config::SdkConfig;
 use aws_lambda_events::event::sqs::SqsBatchResponse;
 use bytes::Bytes;
 use lambda_runtime::{Context, Diagnostic};
-use serde_json::value::RawValue;
 use tokio::time::Instant;
 use webhooks_core::endpoint::EndpointRules;
 use webhooks_core::identity::SubscriberId;
@@ -49,7 +48,8 @@ use metrics::Metrics;
 use notices::{Notice, Notices};
 use reads::Reads;
 use secrets::SecretCache;
-use sqs_event::{Message, NotAnSqsEvent};
+use sqs_event::Message;
+pub use sqs_event::{NotAnSqsEvent, SqsEvent};
 use subscriptions::{SubscriptionKey, Subscriptions};
 use tables::Tables;
 use visibility::{Queue, Visibility};
@@ -152,15 +152,13 @@ impl Deliver {
     /// If the batch can not be answered record by record, see [`DeliverError`].
     pub async fn handle(
         self: Arc<Self>,
-        payload: Box<RawValue>,
+        event: SqsEvent,
         context: Context,
     ) -> Result<SqsBatchResponse, DeliverError> {
         let end = time::end_of(context.deadline());
-        let messages = sqs_event::parse(payload.get()).map_err(|error| {
+        let messages = event.into_messages().inspect_err(|error| {
             tracing::error!(%error, requestId = context.request_id, "batch.refused");
-            error
         })?;
-        drop(payload);
         let (batch, deliveries) = self.take_apart(messages);
         let mut ended = self.take_turns(deliveries, time::before(end, MARGIN)).await;
         let changes = ended.values_mut().filter_map(|ended| ended.change.take());

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use deliver::{Config, Deliver};
+use deliver::{Config, Deliver, SqsEvent};
 use lambda_runtime::{Error, LambdaEvent, service_fn};
-use serde_json::value::RawValue;
 use webhooks_core::setting::Settings;
 use webhooks_shell::{aws, logging};
 
@@ -26,7 +25,7 @@ async fn main() -> Result<(), Error> {
         Ok(deliver) => Arc::new(deliver),
         Err(error) => logging::refuse_to_start(&error),
     };
-    lambda_runtime::run(service_fn(|event: LambdaEvent<Box<RawValue>>| {
+    lambda_runtime::run(service_fn(|event: LambdaEvent<SqsEvent>| {
         Arc::clone(&deliver).handle(event.payload, event.context)
     }))
     .await

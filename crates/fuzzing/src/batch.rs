@@ -19,7 +19,7 @@ use aws_smithy_runtime_api::client::http::{
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use aws_smithy_runtime_api::http::StatusCode;
 use aws_smithy_types::body::SdkBody;
-use deliver::{Config, Deliver};
+use deliver::{Config, Deliver, SqsEvent};
 use lambda_runtime::Context;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -44,8 +44,9 @@ pub fn batch(data: &[u8]) {
     } else {
         event_of(text)
     };
-    // Lambda hands over nothing else; the runtime refuses what is not JSON.
-    let Ok(payload) = RawValue::from_string(event.clone()) else {
+    // What is not JSON the runtime refuses, and so what stands for a record and can not be read, such
+    // as a number without end: the whole batch comes back.
+    let Ok(invocation) = serde_json::from_str::<SqsEvent>(&event) else {
         return;
     };
     let tables = Tables::of(*mode);
@@ -56,7 +57,7 @@ pub fn batch(data: &[u8]) {
     context.deadline = u64::try_from(end.duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap();
     let answer = function
         .runtime
-        .block_on(Arc::clone(&function.deliver).handle(payload, context));
+        .block_on(Arc::clone(&function.deliver).handle(invocation, context));
 
     // An error brings the whole batch back.
     let Ok(answer) = answer else {
