@@ -220,6 +220,7 @@ fn goals(goals: &[Goal]) -> String {
         let side = match goal.side {
             Side::AtMost => "≤",
             Side::AtLeast => "≥",
+            Side::Exactly => "=",
         };
         vec![
             goal.what.clone(),
