@@ -20,13 +20,12 @@ pub fn find(payload: &str, fields: &[String]) -> Option<String> {
     #[derive(Deserialize)]
     struct Payload<'a> {
         #[serde(borrow)]
-        data: &'a RawValue,
+        data: BTreeMap<String, &'a RawValue>,
     }
     if fields.is_empty() {
         return None;
     }
-    let payload: Payload<'_> = json::object(payload).ok()?;
-    let data: BTreeMap<String, &RawValue> = json::object(payload.data.get()).ok()?;
+    let Payload { data } = json::object(payload).ok()?;
     fields
         .iter()
         .filter_map(|field| text_of(data.get(field)?))
