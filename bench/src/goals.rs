@@ -16,11 +16,11 @@ pub enum Side {
     AtMost,
     /// Not below it.
     AtLeast,
-    /// As it is, but for [`NEARLY`].
+    /// As it is, but for what arithmetic leaves over.
     Exactly,
 }
 
-/// Of counts per delivery the last digits are the arithmetic's.
+/// How much arithmetic may leave over.
 const NEARLY: f64 = 1e-6;
 
 /// A goal and how it came out.
