@@ -2,14 +2,13 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 use tokio::net::TcpSocket;
 
 use super::evidence::Post;
-use super::now_ms;
 use super::plan::PartnerPlan;
 use super::script::Script;
+use super::{now_ms, unix_ms};
 use crate::receiver::{Received, Receiver};
 use crate::signature::secret_for;
 use crate::tls::{Identity, Partner as TlsPartner, Play};
@@ -96,10 +95,9 @@ impl Partner {
                 // Also complains of what is no request.
                 assert!(receiver.requests().len() >= posts.len());
                 let answered = receiver.answered();
-                let now = (Instant::now(), now_ms());
                 for (number, post) in posts.iter_mut().enumerate() {
                     let at = answered.get(&number).filter(|_| post.status.is_some());
-                    post.answered_at = at.map(|at| now.1 - millis(now.0 - *at));
+                    post.answered_at = at.map(|at| unix_ms(*at));
                 }
             }
             Server::Tls(partner) => {
@@ -116,7 +114,7 @@ async fn receiver(plan: &PartnerPlan, secret: &str, posts: &Arc<Mutex<Vec<Post>>
     let (plan, secret, posts) = (plan.clone(), secret.to_owned(), Arc::clone(posts));
     let seen: Mutex<HashMap<String, usize>> = Mutex::default();
     Receiver::start(move |received: &Received| {
-        let mut post = post_of(&plan, &secret, &received.request, now_ms());
+        let mut post = post_of(&plan, &secret, &received.request, unix_ms(received.at));
         let mut seen = seen.lock().unwrap();
         let deliveries = seen.len() - usize::from(seen.contains_key(&post.webhook_id));
         let count = seen.entry(post.webhook_id.clone()).or_default();
@@ -160,10 +158,6 @@ fn refusal(secret: &str, request: &crate::http1::Request) -> Result<(), String> 
     standardwebhooks::Webhook::new(secret)
         .and_then(|webhook| webhook.verify(&request.body, &headers))
         .map_err(|error| error.to_string())
-}
-
-fn millis(duration: std::time::Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap()
 }
 
 /// All that came to these partners, in the order of time.

@@ -51,6 +51,7 @@ fn evidence() -> Evidence {
             event_type: "OrderPaid".to_owned(),
             detail: DETAIL.to_owned(),
             at: START + 500,
+            taken: START + 520,
         }],
         posts: vec![
             post("e1", "good-1", 600, 204),
@@ -64,7 +65,8 @@ fn evidence() -> Evidence {
         }],
         ..Evidence::default()
     };
-    evidence.dispatched.insert("e1".to_owned());
+    evidence.dispatched.insert("e1".to_owned(), START + 550);
+    evidence.calls = 10;
     evidence.dead_letters.insert("msg_e1_broken-1".to_owned());
     for (id, record) in [
         ("msg_e1_good-1", json!({"state": "delivered"})),
@@ -142,9 +144,10 @@ fn an_event_of_before_the_410_is_not_gone_by_itself() {
     evidence.published.push(Published {
         id: "e0".to_owned(),
         at: START - 10_000,
+        taken: START - 10_000,
         ..evidence.published[0].clone()
     });
-    evidence.dispatched.insert("e0".to_owned());
+    evidence.dispatched.insert("e0".to_owned(), START - 9000);
     let lost = judge(&plan(), &evidence).lost;
     assert_eq!(lost.len(), 3, "{lost:?}");
     evidence.dropped.insert("msg_e0_leaves-1".to_owned());
@@ -216,12 +219,17 @@ fn what_nobody_published_or_was_for_somebody_else_is_wrong() {
 #[test]
 fn what_comes_long_after_a_410_is_wrong() {
     let mut evidence = evidence();
-    evidence.posts.push(post("e1", "leaves-1", 610 + 5001, 410));
+    evidence
+        .posts
+        .push(post("e1", "leaves-1", 610 + 10_001, 410));
     assert_wrong(&evidence, "long off");
+    // A batch that had read the row before.
+    evidence.posts[3].at = START + 610 + 10_000;
+    assert_eq!(judge(&plan(), &evidence).wrong, [] as [String; 0]);
 }
 
-#[test]
-fn what_comes_before_its_time_is_wrong_unless_the_record_could_not_be_read() {
+/// A second attempt that comes before its time.
+fn too_early() -> Evidence {
     let mut evidence = evidence();
     evidence.records.insert(
         "msg_e1_broken-1".to_owned(),
@@ -232,6 +240,12 @@ fn what_comes_before_its_time_is_wrong_unless_the_record_could_not_be_read() {
         }),
     );
     evidence.posts.push(post("e1", "broken-1", 2800, 500));
+    evidence
+}
+
+#[test]
+fn what_comes_before_its_time_is_wrong_unless_the_record_could_not_be_read() {
+    let mut evidence = too_early();
     assert_wrong(&evidence, "msg_e1_broken-1: 200 ms too early");
     evidence
         .failed_calls
@@ -255,12 +269,82 @@ fn the_worst_delay_is_counted_from_when_the_attempt_was_due() {
     assert_eq!(delays.disturbed.map(|delay| delay.ms), Some(700));
 }
 
+#[test]
+fn what_the_queue_gave_to_two_may_be_early_ever_after() {
+    let mut evidence = too_early();
+    evidence.impatience.push((START + 600, START + 601));
+    assert_eq!(judge(&plan(), &evidence).wrong, [] as [String; 0]);
+    evidence.impatience = vec![(START + 2801, START + 2900)];
+    assert_wrong(&evidence, "msg_e1_broken-1: 200 ms too early");
+}
+
+#[test]
+fn what_was_made_visible_may_be_early_while_the_records_are_distrusted() {
+    let mut evidence = too_early();
+    let mut visible = failed("ChangeMessageVisibilityBatch", "", 2700);
+    visible.fault = "early".to_owned();
+    evidence.failed_calls.push(visible);
+    assert_wrong(&evidence, "msg_e1_broken-1: 200 ms too early");
+    evidence
+        .failed_calls
+        .push(failed("UpdateItem", "msg_e1_good-1", 100));
+    assert_eq!(judge(&plan(), &evidence).wrong, [] as [String; 0]);
+    // That does not last for ever.
+    evidence.failed_calls[1].at = START + 2800 - 60_001;
+    assert_wrong(&evidence, "msg_e1_broken-1: 200 ms too early");
+}
+
+#[test]
+fn who_hangs_up_when_killed_was_not_kept_waiting() {
+    let mut evidence = evidence();
+    let mut call = failed("BatchGetItem", "msg_e1_good-1", 600);
+    call.hung_up = Some(START + 1500);
+    evidence.failed_calls.push(call);
+    assert_eq!(judge(&plan(), &evidence).slow_calls, 1);
+    evidence.kills.push(START + 1000);
+    assert_eq!(judge(&plan(), &evidence).slow_calls, 0);
+}
+
+#[test]
+fn an_event_of_before_the_410_is_gone_if_its_jobs_were_made_after_it() {
+    let mut evidence = evidence();
+    evidence.published[0].at = START - 10_000;
+    evidence.posts.remove(2);
+    evidence.records.remove("msg_e1_leaves-1");
+    evidence.posts.push(post("e0", "leaves-1", 605, 410));
+    let lost = |evidence: &Evidence| judge(&plan(), evidence).lost.len();
+    assert_eq!(lost(&evidence), 1);
+    evidence.dispatched.insert("e1".to_owned(), START + 700);
+    assert_eq!(lost(&evidence), 0);
+    // There was a job after all.
+    evidence.jobs.insert("msg_e1_leaves-1".to_owned());
+    assert_eq!(lost(&evidence), 1);
+}
+
+#[test]
+fn the_time_of_an_event_is_when_eventbridge_took_it() {
+    let mut evidence = evidence();
+    for (at, taken, is_wrong) in [
+        (1000, 1000, false),
+        (1001, 1001, true),
+        (-5000, -1000, false),
+        (-5000, -1001, true),
+    ] {
+        let event = &mut evidence.published[0];
+        event.at = START.saturating_add_signed(at);
+        event.taken = START.saturating_add_signed(taken);
+        let wrong = judge(&plan(), &evidence).wrong;
+        assert_eq!(!wrong.is_empty(), is_wrong, "{at} {taken} {wrong:?}");
+    }
+}
+
 fn failed(operation: &str, webhook_id: &str, at: u64) -> FailedCall {
     FailedCall {
         at: START + at,
         operation: operation.to_owned(),
         fault: "error".to_owned(),
         webhook_ids: [webhook_id.to_owned()].into(),
+        ..FailedCall::default()
     }
 }
 

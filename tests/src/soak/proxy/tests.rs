@@ -18,8 +18,8 @@ async fn call(operation: &str, fault: Fault) -> (Vec<String>, String) {
         every: 1,
         only: None,
     };
-    let (proxy, starter) = Proxy::to(aws.address(), vec![window]).await;
-    starter.start(Instant::now());
+    let proxy = Proxy::to(aws.address(), vec![window]).await;
+    proxy.start(Instant::now());
     let mut function = TcpStream::connect(proxy.address).await.unwrap();
     let call = format!(
         "POST / HTTP/1.1\r\nhost: aws\r\nx-amz-target: AmazonSQS.{operation}\r\ncontent-length: {}\r\n\r\n{TWO}",
@@ -59,6 +59,29 @@ async fn of_a_call_that_is_done_by_half_the_rest_is_told_to_have_failed() {
     assert_eq!(body["Successful"], json!([{"Id": "1"}]));
     assert_eq!(body["Failed"][0]["Id"], "0");
     assert_eq!(body["Failed"][0]["SenderFault"], false);
+}
+
+#[tokio::test]
+async fn a_function_that_hangs_up_before_the_answer_is_noted() {
+    let aws = Receiver::always(Answer::nothing().then_hang()).await;
+    let proxy = Proxy::to(aws.address(), Vec::new()).await;
+    let mut function = TcpStream::connect(proxy.address).await.unwrap();
+    let call = "POST / HTTP/1.1\r\nhost: aws\r\nx-amz-target: DynamoDB.BatchGetItem\r\ncontent-length: 0\r\n\r\n";
+    function.write_all(call.as_bytes()).await.unwrap();
+    aws.wait_for(1).await;
+    drop(function);
+    // AWS ends as well, or the call would go on.
+    drop(aws);
+    let failed = loop {
+        let seen = proxy.take_seen();
+        if let Some(failed) = seen.failed_calls.into_iter().next() {
+            break failed;
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(failed.operation, "BatchGetItem");
+    assert_eq!(failed.fault, "unanswered");
+    assert!(failed.hung_up.is_some());
 }
 
 #[tokio::test]
