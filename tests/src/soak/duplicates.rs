@@ -141,7 +141,8 @@ fn cause(accepted: &Post, again: &Post, posts: &[&Post], evidence: &Evidence) ->
     Cause::Unknown
 }
 
-/// Whether a call about a delivery was made to fail at such a time.
+/// Whether a call about a delivery failed at such a time. A read that was answered when the function
+/// tried again told it all.
 fn has_failed(
     operations: &[&str],
     webhook_id: &str,
@@ -152,6 +153,7 @@ fn has_failed(
         operations.contains(&call.operation.as_str())
             && call.webhook_ids.contains(webhook_id)
             && when.contains(&call.at)
+            && !(call.operation == "BatchGetItem" && call.answered_later)
     })
 }
 
@@ -177,7 +179,8 @@ pub fn may_be_early(posts: &[&Post], evidence: &Evidence) -> bool {
     has_failed(read, &post.webhook_id, shortly_before.clone(), evidence)
         || has_two_jobs(&post.webhook_id, post.at, evidence)
         || was_handed_out_early(posts, evidence)
-        || (was_made_visible(shortly_before, evidence) && is_distrusted(post.at, evidence))
+        || (was_made_visible(shortly_before, evidence)
+            && is_distrusted(&(post.at.saturating_sub(DISTRUST_MS)..=post.at), evidence))
 }
 
 /// Whether a job was sent while, or shortly after, the queue handed out again what was being worked
@@ -198,10 +201,17 @@ fn was_made_visible(when: RangeInclusive<u64>, evidence: &Evidence) -> bool {
         .any(|call| call.fault == "early" && when.contains(&call.at))
 }
 
+/// Whether the receives of a message may have stood in for the attempts of its delivery, which lasted
+/// from then until then.
+pub(super) fn were_in_doubt(webhook_id: &str, from: u64, until: u64, evidence: &Evidence) -> bool {
+    let written = from.saturating_sub(DISTRUST_MS)..=until;
+    has_failed(&["BatchGetItem"], webhook_id, from..=until, evidence)
+        || is_distrusted(&written, evidence)
+}
+
 /// Whether a function may have gone by the receives of a message instead of its record, as something
-/// could not be written.
-pub(super) fn is_distrusted(at: u64, evidence: &Evidence) -> bool {
-    let when = at.saturating_sub(DISTRUST_MS)..=at;
+/// could not be written at such a time.
+fn is_distrusted(when: &RangeInclusive<u64>, evidence: &Evidence) -> bool {
     evidence.failures().any(|call| {
         ["BatchWriteItem", "UpdateItem"].contains(&call.operation.as_str())
             && when.contains(&call.at)

@@ -33,6 +33,9 @@ impl Verdict {
             "calls": self.calls,
             "failedCalls": self.failed_calls,
             "slowCalls": self.slow_calls,
+            "deadEarly": self.dead_early,
+            "left": self.left,
+            "happened": self.happened,
         })
     }
 }
@@ -51,6 +54,13 @@ impl fmt::Display for Verdict {
             "dead        {dead:>6}{}",
             reasons(self.dead.iter())
         )?;
+        if self.dead_early > 0 {
+            writeln!(
+                formatter,
+                "                    {} of them with fewer requests than attempts, while records could not be read",
+                self.dead_early
+            )?;
+        }
         writeln!(formatter, "gone        {:>6}", self.gone)?;
         writeln!(formatter, "lost        {:>6}", self.lost.len())?;
         let duplicates: usize = self.duplicates.values().sum();
@@ -70,6 +80,16 @@ impl fmt::Display for Verdict {
         if self.slow_calls > 0 {
             write!(formatter, ", {} took too long", self.slow_calls)?;
         }
+        let happened: Vec<String> = self
+            .happened
+            .iter()
+            .map(|share| format!("{} of {} {}", share.done, share.planned, share.what))
+            .collect();
+        write!(
+            formatter,
+            "\nwent wrong as planned: {}",
+            happened.join(", ")
+        )?;
         if self.left > 0 {
             write!(
                 formatter,

@@ -25,7 +25,6 @@ const FIRST_DISPATCH_LIMIT: Duration = Duration::from_secs(20);
 
 /// The longest delay between two attempts in a local stack of this scale, in seconds: 6 h.
 const LONGEST_DELAY_SECONDS: u64 = 3;
-const ATTEMPTS: u64 = 8;
 /// How often a fault of ours brings a message back before it is dead, and how long it waits then.
 const FAULTS: u64 = 30;
 const FAULT_SECONDS: u64 = 2;
@@ -39,7 +38,7 @@ pub fn drain_limit(plan: &Plan) -> Duration {
     let attempt = script::ATTEMPT_MS / 1000 + LONGEST_DELAY_SECONDS;
     let kills = plan.kills.len() as u64 + 1;
     Duration::from_secs(
-        ATTEMPTS * attempt
+        script::ATTEMPTS as u64 * attempt
             + FAULTS * FAULT_SECONDS
             + COPIES_WAIT_SECONDS
             + kills * plan.visibility_seconds
@@ -125,6 +124,21 @@ impl Watch<'_> {
     /// Adds to what was seen.
     fn note(&self, add: impl FnOnce(&mut Evidence)) {
         add(&mut self.evidence.borrow_mut());
+    }
+
+    /// The event that says this, once it is published.
+    fn published(&self, detail: &str) -> Option<Published> {
+        let evidence = self.evidence.borrow();
+        let mut published = evidence.published.iter();
+        published.find(|event| event.detail == detail).cloned()
+    }
+
+    /// Whether each event is known to be dispatched, or to have failed in that.
+    fn all_have_left_dispatch(&self, dispatched: &BTreeMap<String, u64>) -> bool {
+        let evidence = self.evidence.borrow();
+        evidence.published.iter().all(|event| {
+            dispatched.contains_key(&event.id) || evidence.undispatched.contains(&event.id)
+        })
     }
 
     /// Keeps all that was seen, and gives it.
@@ -249,11 +263,7 @@ async fn play(plan: &Plan, watch: &Watch<'_>, start: Instant) {
 async fn again(publisher: &Publisher<'_>, detail: &str, watch: &Watch<'_>) {
     let end = Instant::now() + FIRST_DISPATCH_LIMIT;
     while Instant::now() < end {
-        let evidence = watch.evidence.borrow();
-        let is_it = |published: &&Published| published.detail == detail;
-        let published = evidence.published.iter().find(is_it).cloned();
-        drop(evidence);
-        if let Some(event) = published
+        if let Some(event) = watch.published(detail)
             && let Some(time) = watch.proxy.occurred_at(&event.id)
         {
             let text = format!(
@@ -284,13 +294,7 @@ async fn drain(plan: &Plan, watch: &Watch<'_>, say: &impl Fn(&str)) {
         }
         take_undispatched(watch).await;
         let dispatched = dispatched(watch.stack);
-        let evidence = watch.evidence.borrow();
-        let has_ended = |event: &Published| {
-            dispatched.contains_key(&event.id) || evidence.undispatched.contains(&event.id)
-        };
-        let all = evidence.published.iter().all(has_ended);
-        drop(evidence);
-        if left == 0 && all {
+        if left == 0 && watch.all_have_left_dispatch(&dispatched) {
             if empty_since.get_or_insert_with(Instant::now).elapsed() >= STAYS_EMPTY {
                 return;
             }

@@ -13,6 +13,9 @@ use crate::receiver::Answer;
 /// How long an attempt may take in a local stack, in milliseconds: `AttemptSeconds` of the template.
 pub const ATTEMPT_MS: u64 = 3000;
 
+/// How many attempts are made: `RetryAttempts` of the template.
+pub const ATTEMPTS: usize = 8;
+
 /// When a late answer comes: well after the attempt is over.
 const LATE: Duration = Duration::from_millis(ATTEMPT_MS + 1500);
 
@@ -90,6 +93,46 @@ impl Script {
         }
     }
 
+    /// Whether one of the attempts is the last one in any case: it is accepted in time, or answered
+    /// by a 410.
+    #[must_use]
+    pub fn takes_an_end(self) -> bool {
+        match self {
+            Self::Good
+            | Self::DropsBody
+            | Self::EndlessBody
+            | Self::GzipBomb
+            | Self::Late
+            | Self::DropsStatus
+            | Self::Resets
+            | Self::Throttles
+            | Self::Leaves => true,
+            Self::Broken
+            | Self::SelfSigned
+            | Self::NoTls
+            | Self::HangsUpInHandshake
+            | Self::Down => false,
+        }
+    }
+
+    /// Whether requests get through to it.
+    #[must_use]
+    pub fn gets_requests(self) -> bool {
+        match self {
+            Self::Good
+            | Self::DropsBody
+            | Self::EndlessBody
+            | Self::GzipBomb
+            | Self::Late
+            | Self::DropsStatus
+            | Self::Resets
+            | Self::Throttles
+            | Self::Broken
+            | Self::Leaves => true,
+            Self::SelfSigned | Self::NoTls | Self::HangsUpInHandshake | Self::Down => false,
+        }
+    }
+
     /// The answer to a request, and its status if it is to have one. `before` counts the requests
     /// for the same delivery, and `deliveries` the other deliveries of which there was one.
     #[must_use]
@@ -138,3 +181,28 @@ static BOMB: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let member = encoder.finish().unwrap();
     member.repeat(100)
 });
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_takes_an_end_does_so_within_the_attempts() {
+        for script in Script::ALL {
+            if !script.gets_requests() {
+                continue;
+            }
+            let ends = |before: usize| {
+                let (status, _) = script.answer(before, BEFORE_LEAVING);
+                // Of the late partner the first two come too late.
+                let is_late = script == Script::Late && before < 2;
+                !is_late && status.is_some_and(|status| [200, 204, 410].contains(&status))
+            };
+            assert_eq!((0..ATTEMPTS).any(ends), script.takes_an_end(), "{script:?}");
+            assert_eq!(
+                ends(0),
+                script.accepts_at_once() || script == Script::Leaves
+            );
+        }
+    }
+}

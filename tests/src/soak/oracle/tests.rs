@@ -18,7 +18,11 @@ fn plan() -> Plan {
         script,
         event_types: vec!["OrderPaid".to_owned()],
     };
-    let mut plan = Plan::draw(1, 12);
+    let mut plan = Plan {
+        windows: Vec::new(),
+        kills: Vec::new(),
+        ..Plan::draw(1, 12)
+    };
     plan.partners = vec![
         partner("good-1", Script::Good),
         partner("broken-1", Script::Broken),
@@ -72,7 +76,13 @@ fn evidence() -> Evidence {
         ("msg_e1_good-1", json!({"state": "delivered"})),
         (
             "msg_e1_broken-1",
-            json!({"state": "dead", "deadReason": "attempts"}),
+            json!({
+                "state": "dead",
+                "deadReason": "attempts",
+                "updatedAt": "2026-11-30T12:00:20.000Z",
+                // Seven did not get through.
+                "history": [{"status": 500}, {}, {}, {}, {}, {}, {}, {}],
+            }),
         ),
         ("msg_e1_leaves-1", json!({"state": "gone"})),
     ] {
@@ -160,6 +170,9 @@ fn an_event_that_dispatch_gave_up_is_dead_and_says_so() {
     let mut evidence = evidence();
     evidence.posts.remove(0);
     evidence.undispatched.insert("e1".to_owned());
+    // One of two dispatches has failed: the other has made all jobs.
+    assert_lost(&evidence, "msg_e1_good-1");
+    evidence.dispatched.clear();
     let verdict = judge(&plan(), &evidence);
     assert_eq!(verdict.dead["not dispatched"], 1);
     assert!(!verdict.has_failed());
@@ -236,7 +249,10 @@ fn too_early() -> Evidence {
         json!({
             "state": "dead",
             "deadReason": "attempts",
-            "history": [{"at": "2026-11-30T12:00:00.650Z", "nextAt": "2026-11-30T12:00:03.000Z"}],
+            "history": [
+                {"at": "2026-11-30T12:00:00.650Z", "nextAt": "2026-11-30T12:00:03.000Z"},
+                {}, {}, {}, {}, {},
+            ],
         }),
     );
     evidence.posts.push(post("e1", "broken-1", 2800, 500));
@@ -336,6 +352,113 @@ fn the_time_of_an_event_is_when_eventbridge_took_it() {
         let wrong = judge(&plan(), &evidence).wrong;
         assert_eq!(!wrong.is_empty(), is_wrong, "{at} {taken} {wrong:?}");
     }
+}
+
+#[test]
+fn a_partner_that_accepts_has_no_dead_deliveries() {
+    let mut evidence = evidence();
+    evidence.posts[0].status = Some(500);
+    let id = "msg_e1_good-1";
+    evidence.dead_letters.insert(id.to_owned());
+    let dead = |evidence: &Evidence, reason: &str| {
+        let mut evidence = evidence.clone();
+        let record = json!({
+            "state": "dead", "deadReason": reason, "updatedAt": "2026-11-30T12:00:20.000Z",
+        });
+        evidence.records.insert(id.to_owned(), record);
+        evidence
+    };
+    assert_wrong(&dead(&evidence, "status"), "msg_e1_good-1: dead by status");
+    for reason in ["faults", "receives"] {
+        let wrong = judge(&plan(), &dead(&evidence, reason)).wrong;
+        assert_eq!(wrong, [] as [String; 0]);
+    }
+    let mut evidence = dead(&evidence, "attempts");
+    assert_wrong(&evidence, "msg_e1_good-1: dead after 1 requests");
+    evidence.failed_calls.push(failed("BatchGetItem", id, 3000));
+    let verdict = judge(&plan(), &evidence);
+    assert_eq!(verdict.wrong, [] as [String; 0]);
+    assert_eq!(verdict.dead_early, 1);
+    // The same call, made again, was answered.
+    evidence.failed_calls[0].answered_later = true;
+    assert_wrong(&evidence, "msg_e1_good-1: dead after 1 requests");
+    // Something could not be written within a minute before the event.
+    evidence.failed_calls[0] = failed("UpdateItem", "", 0);
+    evidence.failed_calls[0].at = START + 500 - 60_000;
+    assert_eq!(judge(&plan(), &evidence).dead_early, 1);
+    evidence.failed_calls[0].at -= 1;
+    assert_wrong(&evidence, "msg_e1_good-1: dead after 1 requests");
+}
+
+#[test]
+fn a_dead_delivery_had_all_its_attempts() {
+    let mut evidence = evidence();
+    let record = evidence.records.get_mut("msg_e1_broken-1").unwrap();
+    record["history"].as_array_mut().unwrap().pop();
+    assert_wrong(&evidence, "msg_e1_broken-1: dead after 1 requests");
+    evidence.posts.push(post("e1", "broken-1", 2000, 500));
+    assert!(!judge(&plan(), &evidence).has_failed());
+}
+
+#[test]
+fn who_has_not_shown_who_it_is_gets_nothing() {
+    let mut plan = plan();
+    plan.partners[1].script = Script::SelfSigned;
+    let wrong = judge(&plan, &evidence()).wrong;
+    assert_eq!(
+        wrong,
+        ["msg_e1_broken-1 came to broken-1, which had not shown who it is"]
+    );
+}
+
+#[test]
+fn a_run_in_which_nothing_happened_has_failed() {
+    let plan = Plan {
+        kills: vec![1],
+        ..Plan::draw(1, 12)
+    };
+    let wrong = judge(&plan, &Evidence::default()).wrong;
+    let windows = plan.windows.len();
+    assert_eq!(
+        wrong,
+        [
+            format!("none of {windows} times of failing calls came about"),
+            "none of 1 kills came about".to_owned(),
+            "nothing was published".to_owned(),
+            "no call of AWS came through the proxy".to_owned(),
+        ]
+    );
+}
+
+#[test]
+fn what_was_planned_is_counted() {
+    let plan = Plan::draw(7, 60);
+    let mut evidence = evidence();
+    evidence.met = vec![0, 3, 1];
+    evidence.kills = vec![START + 99_000];
+    let happened = judge(&plan, &evidence).happened;
+    let pair = |share: &Share| (share.done, share.planned);
+    assert_eq!(pair(&happened[0]), (2, plan.windows.len()));
+    assert_eq!(pair(&happened[1]), (1, 2));
+}
+
+#[test]
+fn a_run_that_leaves_jobs_in_the_queue_has_failed() {
+    let mut evidence = evidence();
+    evidence.left = 1;
+    assert!(judge(&plan(), &evidence).has_failed());
+}
+
+#[test]
+fn many_duplicates_of_no_known_cause_fail_a_run() {
+    let mut verdict = Verdict {
+        published: 200,
+        unexplained: vec![String::new(); 2],
+        ..Verdict::default()
+    };
+    assert!(!verdict.has_failed());
+    verdict.unexplained.push(String::new());
+    assert!(verdict.has_failed());
 }
 
 fn failed(operation: &str, webhook_id: &str, at: u64) -> FailedCall {
