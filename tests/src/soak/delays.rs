@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::duplicates;
@@ -15,7 +15,7 @@ use crate::delivery_record::parse_ms;
 const EARLY_MS: u64 = 100;
 
 /// The longest time from when an attempt was due to when it came, in milliseconds.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Delays {
     /// While nothing was disturbed.
@@ -25,7 +25,7 @@ pub struct Delays {
 }
 
 /// A late attempt.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Delay {
     /// How late, in milliseconds.

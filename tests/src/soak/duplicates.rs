@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::evidence::{Evidence, Post};
 use super::oracle::INVOCATION_MS;
@@ -15,7 +15,7 @@ use super::oracle::INVOCATION_MS;
 const DISTRUST_MS: u64 = 60_000;
 
 /// A cause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
     /// The 2xx came when the attempt was over.

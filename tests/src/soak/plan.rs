@@ -242,17 +242,20 @@ fn faults(random: &mut StdRng) -> Vec<(&'static str, Fault)> {
 /// records, and calls that hang, that a run of this length would do without too often.
 fn short_windows(random: &mut StdRng, end: u64, kills: &[u64]) -> Vec<Window> {
     let all = faults(random);
-    let needs: [&dyn Fn(&(&str, Fault)) -> bool; 3] = [
-        &|(operation, _)| *operation == "GetParameters",
-        &|(operation, _)| *operation == "BatchGetItem",
-        // One that every event or attempt leads to.
-        &|(operation, fault)| {
-            *fault == Fault::Hang && ["BatchWriteItem", "UpdateItem", "Query"].contains(operation)
+    let needs: [fn(&str, Fault) -> bool; 3] = [
+        |operation, _| operation == "GetParameters",
+        |operation, _| operation == "BatchGetItem",
+        // Of calls that every event or attempt leads to.
+        |operation, fault| {
+            fault == Fault::Hang && ["BatchWriteItem", "UpdateItem", "Query"].contains(&operation)
         },
     ];
     let mut chosen: Vec<(&str, Fault)> = needs
         .iter()
-        .filter_map(|is_needed| all.iter().copied().find(|fault| is_needed(fault)))
+        .filter_map(|is_needed| {
+            let mut all = all.iter().copied();
+            all.find(|(operation, fault)| is_needed(operation, *fault))
+        })
         .collect();
     let others = all.iter().filter(|other| !chosen.contains(other));
     let others: Vec<(&str, Fault)> = others.copied().take(SHORT_WINDOWS - needs.len()).collect();

@@ -49,7 +49,8 @@ impl Publisher<'_> {
         id.expect("an id").to_owned()
     }
 
-    /// Hands an event to `dispatch` as EventBridge does, byte for byte, and does not wait for it.
+    /// Hands an event to `dispatch` as EventBridge does, byte for byte: the answer is not waited for,
+    /// and Lambda tries again what fails.
     ///
     /// # Panics
     /// If Lambda does not take it.
