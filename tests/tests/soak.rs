@@ -42,7 +42,7 @@ async fn soak() -> Result<ExitCode, String> {
             eprintln!("soak: {}", unkept(error));
         }
     };
-    let evidence = run::carry_out(&plan, keep, say).await;
+    let evidence = run::carry_out(&plan, &directory, keep, say).await;
     let verdict = oracle::judge(&plan, &evidence);
     report::keep_verdict(&directory, &verdict).map_err(unkept)?;
     println!("{verdict}\n{}", verdict.summary());

@@ -7,11 +7,11 @@ use tokio::net::TcpSocket;
 
 use super::evidence::Post;
 use super::plan::PartnerPlan;
-use super::script::Script;
-use super::{now_ms, unix_ms};
+use super::script::{BAD_HANDSHAKES, Script};
+use super::unix_ms;
 use crate::receiver::{Received, Receiver};
 use crate::signature::secret_for;
-use crate::tls::{Identity, Partner as TlsPartner, Play};
+use crate::tls::{Authority, Identity, Partner as TlsPartner, Play, Validity};
 
 /// A partner with its server.
 #[derive(Debug)]
@@ -33,16 +33,22 @@ enum Server {
 }
 
 impl Partner {
-    /// Starts its server.
+    /// Starts its server. If it has a good certificate, that is of this authority.
     ///
     /// # Panics
     /// If there is no free port.
-    pub async fn start(plan: &PartnerPlan) -> Self {
+    pub async fn start(plan: &PartnerPlan, authority: &Authority) -> Self {
         let secret = secret_for(&plan.id);
         let posts = Arc::new(Mutex::new(Vec::new()));
         let identity = || Identity::self_signed(&["127.0.0.1"]);
         let answer = b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n".to_vec();
+        let good = || authority.issue(&["127.0.0.1"], Validity::Now);
         let server = match plan.script {
+            Script::GoodTls => Server::Tls(TlsPartner::local(&good(), Play::Answer(answer)).await),
+            Script::RecoversTls => {
+                let play = Play::HangUpInHandshakes(BAD_HANDSHAKES, answer);
+                Server::Tls(TlsPartner::local(&good(), play).await)
+            }
             Script::SelfSigned => {
                 Server::Tls(TlsPartner::local(&identity(), Play::Answer(answer)).await)
             }
@@ -101,8 +107,14 @@ impl Partner {
                 }
             }
             Server::Tls(partner) => {
-                let request = |request| post_of(&self.plan, &self.secret, &request, now_ms());
-                posts.extend(partner.seen().requests.into_iter().map(request));
+                let seen = partner.seen();
+                for (request, (at, answered)) in seen.requests.iter().zip(seen.times) {
+                    let mut post = post_of(&self.plan, &self.secret, request, unix_ms(at));
+                    // Whoever answers accepts.
+                    post.status = Some(204);
+                    post.answered_at = answered.map(unix_ms);
+                    posts.push(post);
+                }
             }
             Server::None(_) => {}
         }

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -16,6 +17,7 @@ use super::proxy::Proxy;
 use super::{now_ms, script};
 use crate::delivery_record::parse_ms;
 use crate::stack::{Function, Publisher, Queue, Stack};
+use crate::tls::Authority;
 
 /// How long the jobs queue has to be empty until it is believed.
 const STAYS_EMPTY: Duration = Duration::from_secs(3);
@@ -46,7 +48,8 @@ pub fn drain_limit(plan: &Plan) -> Duration {
     )
 }
 
-/// Carries a plan out on a stack of its own. `keep` gets what was seen and what the functions have
+/// Carries a plan out on a stack of its own. The certificate of the authority that its partners have
+/// theirs of is put in the directory. `keep` gets what was seen and what the functions have
 /// logged: when all is over, or, if the run ends in a panic, as much of it as there is then. `say` is
 /// told how far the run is.
 ///
@@ -54,6 +57,7 @@ pub fn drain_limit(plan: &Plan) -> Duration {
 /// If the stack does not start or does not answer.
 pub async fn carry_out(
     plan: &Plan,
+    directory: &Path,
     keep: impl Fn(&Evidence, &[String]),
     say: impl Fn(&str),
 ) -> Evidence {
@@ -68,8 +72,16 @@ pub async fn carry_out(
     let detour: Vec<(String, String)> = ["SQS", "SSM", "DYNAMODB", "EVENTBRIDGE"]
         .map(|service| (format!("AWS_ENDPOINT_URL_{service}"), proxy.url()))
         .to_vec();
+    let authority = Authority::new("make soak");
+    let authority_file = directory.join("authority.pem");
+    std::fs::write(&authority_file, authority.pem()).expect("a directory for it");
     for function in [Function::Dispatch, Function::Deliver] {
-        stack.set_environment(function, &detour).await;
+        let mut variables = detour.clone();
+        if function == Function::Deliver {
+            let file = authority_file.to_string_lossy().into_owned();
+            variables.push(("EXTRA_CA_FILE".to_owned(), file));
+        }
+        stack.set_environment(function, &variables).await;
         // The logs are followed from the start.
         let _ = stack.lines(function, &json!({}));
     }
@@ -78,7 +90,7 @@ pub async fn carry_out(
         .await;
     let mut partners = Vec::new();
     for partner in &plan.partners {
-        let partner = Partner::start(partner).await;
+        let partner = Partner::start(partner, &authority).await;
         stack.put_secret(&partner.plan.id, &partner.secret).await;
         for event_type in &partner.plan.event_types {
             stack

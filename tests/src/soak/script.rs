@@ -41,8 +41,12 @@ pub enum Script {
     Throttles,
     /// Answers 500 for ever.
     Broken,
-    /// Accepts three deliveries, then answers 410.
+    /// Accepts two deliveries, then answers 410.
     Leaves,
+    /// Accepts at once, over TLS.
+    GoodTls,
+    /// Hangs up during its first TLS handshakes, then accepts.
+    RecoversTls,
     /// Has a certificate that nobody vouches for.
     SelfSigned,
     /// Speaks no TLS where it should.
@@ -53,12 +57,15 @@ pub enum Script {
     Down,
 }
 
+/// During how many handshakes [`Script::RecoversTls`] hangs up: fewer than a delivery has attempts.
+pub const BAD_HANDSHAKES: usize = 5;
+
 /// How many deliveries [`Script::Leaves`] accepts.
-const BEFORE_LEAVING: usize = 3;
+const BEFORE_LEAVING: usize = 2;
 
 impl Script {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::Good,
         Self::DropsBody,
         Self::EndlessBody,
@@ -69,6 +76,8 @@ impl Script {
         Self::Throttles,
         Self::Broken,
         Self::Leaves,
+        Self::GoodTls,
+        Self::RecoversTls,
         Self::SelfSigned,
         Self::NoTls,
         Self::HangsUpInHandshake,
@@ -79,13 +88,16 @@ impl Script {
     #[must_use]
     pub fn accepts_at_once(self) -> bool {
         match self {
-            Self::Good | Self::DropsBody | Self::EndlessBody | Self::GzipBomb => true,
+            Self::Good | Self::DropsBody | Self::EndlessBody | Self::GzipBomb | Self::GoodTls => {
+                true
+            }
             Self::Late
             | Self::DropsStatus
             | Self::Resets
             | Self::Throttles
             | Self::Broken
             | Self::Leaves
+            | Self::RecoversTls
             | Self::SelfSigned
             | Self::NoTls
             | Self::HangsUpInHandshake
@@ -106,7 +118,9 @@ impl Script {
             | Self::DropsStatus
             | Self::Resets
             | Self::Throttles
-            | Self::Leaves => true,
+            | Self::Leaves
+            | Self::GoodTls
+            | Self::RecoversTls => true,
             Self::Broken
             | Self::SelfSigned
             | Self::NoTls
@@ -128,7 +142,9 @@ impl Script {
             | Self::Resets
             | Self::Throttles
             | Self::Broken
-            | Self::Leaves => true,
+            | Self::Leaves
+            | Self::GoodTls
+            | Self::RecoversTls => true,
             Self::SelfSigned | Self::NoTls | Self::HangsUpInHandshake | Self::Down => false,
         }
     }
@@ -165,6 +181,7 @@ impl Script {
             Self::Late | Self::DropsStatus | Self::Resets => plain(204),
             Self::Throttles => plain(200),
             Self::Broken => plain(500),
+            Self::GoodTls | Self::RecoversTls => plain(204),
             Self::Leaves if deliveries < BEFORE_LEAVING => plain(204),
             Self::Leaves => plain(410),
             Self::SelfSigned | Self::NoTls | Self::HangsUpInHandshake | Self::Down => {
@@ -199,10 +216,8 @@ mod tests {
                 !is_late && status.is_some_and(|status| [200, 204, 410].contains(&status))
             };
             assert_eq!((0..ATTEMPTS).any(ends), script.takes_an_end(), "{script:?}");
-            assert_eq!(
-                ends(0),
-                script.accepts_at_once() || script == Script::Leaves
-            );
+            let needs_more = [Script::Leaves, Script::RecoversTls].contains(&script);
+            assert_eq!(ends(0), script.accepts_at_once() || needs_more);
         }
     }
 }
