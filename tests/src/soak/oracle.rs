@@ -5,14 +5,14 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use serde_json::Value;
 
 use super::delays::{self, Delays};
 use super::duplicates::{self, Cause};
 use super::evidence::{Evidence, FailedCall, Post, Published};
 use super::plan::Plan;
-use super::script::{ATTEMPTS, Script};
+use super::script::Script;
 use crate::delivery_record::parse_ms;
+use death::{Death, death};
 
 /// How long a batch may go on working with what it had read before, in milliseconds: the timeout
 /// of `deliver` in a local stack.
@@ -251,53 +251,6 @@ fn end(webhook_id: &str, debt: &Debt<'_>, posts: &[&Post], evidence: &Evidence) 
     ))
 }
 
-/// Whether a delivery may be dead.
-enum Death {
-    /// It had all of its attempts, or none could be made.
-    Due,
-    /// It had fewer, for a cause that is known.
-    Early,
-    Wrong(String),
-}
-
-fn death(
-    debt: &Debt<'_>,
-    reason: &str,
-    posts: &[&Post],
-    record: Option<&Value>,
-    evidence: &Evidence,
-) -> Death {
-    match reason {
-        // Our own faults, which no partner can help.
-        NOT_DISPATCHED | "faults" | "receives" => return Death::Due,
-        "attempts" => {}
-        _ => return Death::Wrong(format!("dead by {reason}, which nothing here leads to")),
-    }
-    let history = record.and_then(|record| record["history"].as_array());
-    let failed_to_come = |entry: &&Value| entry["status"].is_null();
-    let unseen = history.into_iter().flatten().filter(failed_to_come).count();
-    let has_all = !debt.script.gets_requests() || posts.len() + unseen >= ATTEMPTS;
-    if has_all && !debt.script.takes_an_end() {
-        return Death::Due;
-    }
-    let webhook_id = format!("msg_{}_{}", debt.event.id, debt.partner);
-    let updated_at = record.and_then(|record| record["updatedAt"].as_str());
-    let until = updated_at.map_or(u64::MAX, parse_ms);
-    let was_in_doubt = duplicates::were_in_doubt(&webhook_id, debt.event.at, until, evidence);
-    if !has_all && was_in_doubt {
-        return Death::Early;
-    }
-    Death::Wrong(format!(
-        "dead after {} requests, of a partner that {}",
-        posts.len(),
-        if debt.script.takes_an_end() {
-            "accepts"
-        } else {
-            "was there to get more"
-        }
-    ))
-}
-
 /// How much of what was planned to go wrong did.
 fn happened(plan: &Plan, evidence: &Evidence) -> Vec<Share> {
     let share = |what, planned, done| Share {
@@ -417,5 +370,6 @@ fn wrong_body(event: &Published, post: &Post) -> Option<String> {
     (!is_now).then(|| format!("another time than that of the event: {time}"))
 }
 
+mod death;
 #[cfg(test)]
 mod tests;
