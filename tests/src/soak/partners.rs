@@ -8,7 +8,7 @@ use tokio::net::TcpSocket;
 use super::evidence::Post;
 use super::plan::PartnerPlan;
 use super::script::{BAD_HANDSHAKES, Script};
-use super::unix_ms;
+use super::{now_ms, unix_ms};
 use crate::receiver::{Received, Receiver};
 use crate::signature::secret_for;
 use crate::tls::{Authority, Identity, Partner as TlsPartner, Play, Validity};
@@ -150,14 +150,18 @@ fn post_of(plan: &PartnerPlan, secret: &str, request: &crate::http1::Request, at
         webhook_id: request.header("webhook-id").unwrap_or_default().to_owned(),
         at,
         body: String::from_utf8_lossy(&request.body).into_owned(),
-        refused: refusal(secret, request).err(),
+        refused: refusal(secret, request, at).err(),
         status: None,
         answered_at: None,
     }
 }
 
+/// How old or new a request may be, in seconds: as in the libraries for receivers.
+const TOLERANCE_SECONDS: u64 = 300;
+
 /// Why the library for receivers does not take a request, or why a partner would not.
-fn refusal(secret: &str, request: &crate::http1::Request) -> Result<(), String> {
+/// `at` is when it came: it may be looked at much later.
+fn refusal(secret: &str, request: &crate::http1::Request, at: u64) -> Result<(), String> {
     if (request.method.as_str(), request.target.as_str()) != ("POST", "/webhooks") {
         return Err(format!("{} {}", request.method, request.target));
     }
@@ -167,9 +171,27 @@ fn refusal(secret: &str, request: &crate::http1::Request) -> Result<(), String> 
         let value = value.parse().map_err(|_| format!("{name}: {value}"))?;
         headers.insert(name, value);
     }
-    standardwebhooks::Webhook::new(secret)
-        .and_then(|webhook| webhook.verify(&request.body, &headers))
-        .map_err(|error| error.to_string())
+    let library = standardwebhooks::Webhook::new(secret).map_err(|error| error.to_string())?;
+    if now_ms().saturating_sub(at) < 1000 {
+        let verified = library.verify(&request.body, &headers);
+        return verified.map_err(|error| error.to_string());
+    }
+    // By now it may be too old, which it was not when it came.
+    let text = |name: &str| request.header(name).unwrap_or_default();
+    let timestamp = text("webhook-timestamp");
+    let seconds: i64 = timestamp.parse().map_err(|_| timestamp.to_owned())?;
+    let expected = library
+        .sign(text("webhook-id"), seconds, &request.body)
+        .map_err(|error| error.to_string())?;
+    let is_signed = text("webhook-signature")
+        .split(' ')
+        .any(|one| one == expected);
+    let is_fresh = seconds.unsigned_abs().abs_diff(at / 1000) <= TOLERANCE_SECONDS;
+    if is_signed && is_fresh {
+        Ok(())
+    } else {
+        Err(format!("signed: {is_signed}, in time: {is_fresh}"))
+    }
 }
 
 /// All that came to these partners, in the order of time.
