@@ -131,7 +131,7 @@ e2e: $(READY) ## End-to-end tests on the deployed templates
 # account of it once more. docs/soak.md
 MINUTES ?= 3
 .PHONY: soak
-soak: build ## Faults, kills and bad partners, then an account: SEED=7 MINUTES=10
+soak: $(if $(JUDGE),,build) ## Faults, kills and bad partners, then an account: SEED=7 MINUTES=10
 	@SOAK_SEED='$(SEED)' SOAK_SECONDS=$$(( $(MINUTES) * 60 )) \
 	  SOAK_PLAN='$(abspath $(PLAN))' SOAK_JUDGE='$(abspath $(JUDGE))' \
 	  cargo test --workspace --locked --test soak --quiet

@@ -27,14 +27,46 @@ pub mod report;
 pub mod run;
 pub mod script;
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::LazyLock;
+use std::time::Instant;
 
-/// The time, in milliseconds since 1970.
+use crate::delivery_record;
+
+/// Both clocks, read once.
+static BOTH: LazyLock<(Instant, u64)> =
+    LazyLock::new(|| (Instant::now(), delivery_record::now_ms()));
+
+/// A moment in milliseconds since 1970. All moments of a run are told by the same reading of the two
+/// clocks, so that they keep their distances if somebody sets the clock.
 ///
 /// # Panics
-/// If the clock is set to a time before that.
+/// If that is further away than numbers go.
+#[must_use]
+pub fn unix_ms(moment: Instant) -> u64 {
+    let (instant, ms) = *BOTH;
+    let millis = |duration: std::time::Duration| u64::try_from(duration.as_millis()).unwrap();
+    let after = millis(moment.saturating_duration_since(instant));
+    (ms + after).saturating_sub(millis(instant.saturating_duration_since(moment)))
+}
+
+/// The time, in milliseconds since 1970.
 #[must_use]
 pub fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    u64::try_from(since.as_millis()).unwrap()
+    unix_ms(Instant::now())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn moments_keep_their_distance() {
+        let now = Instant::now();
+        let later = now + Duration::from_millis(1500);
+        let ms = unix_ms(now);
+        assert_eq!(unix_ms(later) - ms, 1500);
+        assert!(delivery_record::now_ms().abs_diff(ms) < 60_000);
+    }
 }

@@ -248,15 +248,6 @@ impl Stack {
         answer["Payload"].as_str().expect("a payload").to_owned()
     }
 
-    /// Invokes a function as EventBridge does: the answer is not waited for, and Lambda tries
-    /// again what fails.
-    pub async fn invoke_async(&self, function: Function, event: &str) {
-        let mut invocation = self.invocation(function, event);
-        invocation["InvocationType"] = "Event".into();
-        let answer = self.call("lambda", "Invoke", &invocation).await;
-        assert_eq!(answer["StatusCode"], 202, "{answer}");
-    }
-
     fn invocation(&self, function: Function, event: &str) -> Value {
         json!({"FunctionName": self.output(function.name_output()), "Payload": event})
     }

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use rcgen::{
@@ -163,6 +164,8 @@ pub enum Play {
     AnswerAndHangUp(Vec<u8>),
     /// Hangs up when it knows whom it is asked for.
     HangUpInHandshake,
+    /// The same with so many connections, and answers those that come later with these bytes.
+    HangUpInHandshakes(usize, Vec<u8>),
     /// Resets the connection as soon as hands are shaken.
     ResetAfterHandshake,
     /// Answers whatever comes with these bytes, without TLS.
@@ -176,6 +179,8 @@ pub struct Seen {
     pub server_names: Vec<Option<String>>,
     /// The requests.
     pub requests: Vec<Request>,
+    /// For each of them when it was read, and when its answer was written.
+    pub times: Vec<(Instant, Option<Instant>)>,
     /// All that could be read outside of TLS's own messages, beside the requests.
     pub bytes: Vec<u8>,
 }
@@ -272,8 +277,14 @@ async fn serve(
     }
     let start = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
     let name = start.client_hello().server_name().map(str::to_owned);
-    seen.lock().unwrap().server_names.push(name);
+    let number = {
+        let names = &mut seen.lock().unwrap().server_names;
+        names.push(name);
+        names.len()
+    };
     match play {
+        Play::HangUpInHandshakes(count, _) if number <= *count => Ok(()),
+        Play::HangUpInHandshakes(_, answer) => answer_one(start, config, answer, true, seen).await,
         Play::HangUpInHandshake => Ok(()),
         Play::ResetAfterHandshake => {
             let stream = start.into_stream(config).await?;
@@ -293,11 +304,18 @@ async fn answer_one(
     seen: &Mutex<Seen>,
 ) -> std::io::Result<()> {
     let mut stream = BufReader::new(start.into_stream(config).await?);
+    let mut number = None;
     if let Some(request) = read_request(&mut stream).await? {
-        seen.lock().unwrap().requests.push(request);
+        let mut seen = seen.lock().unwrap();
+        number = Some(seen.times.len());
+        seen.requests.push(request);
+        seen.times.push((Instant::now(), None));
     }
     stream.write_all(answer).await?;
     stream.flush().await?;
+    if let Some(number) = number {
+        seen.lock().unwrap().times[number].1 = Some(Instant::now());
+    }
     if says_goodbye {
         stream.shutdown().await?;
     }

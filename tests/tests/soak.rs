@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
+use e2e::soak::evidence::Evidence;
 use e2e::soak::plan::Plan;
 use e2e::soak::{now_ms, oracle, report, run};
 
@@ -32,12 +33,18 @@ async fn soak() -> Result<ExitCode, String> {
     let started = Instant::now();
     println!("soak: seed {}, {} s", plan.seed, plan.seconds);
     let say = |text: &str| println!("soak: {:>4} s  {text}", started.elapsed().as_secs());
-    let directory = report::directory(plan.seed);
+    let directory = report::new_directory(plan.seed).map_err(|error| error.to_string())?;
     let unkept = |error| format!("{}: {error}", directory.display());
     report::keep_plan(&directory, &plan).map_err(unkept)?;
-    let (evidence, logs) = run::carry_out(&plan, say).await;
+    // Before it is judged, which may fail as well.
+    let keep = |evidence: &Evidence, logs: &[String]| {
+        if let Err(error) = report::keep_evidence(&directory, evidence, logs) {
+            eprintln!("soak: {}", unkept(error));
+        }
+    };
+    let evidence = run::carry_out(&plan, &directory, keep, say).await;
     let verdict = oracle::judge(&plan, &evidence);
-    report::keep(&directory, &plan, &evidence, &verdict, &logs).map_err(unkept)?;
+    report::keep_verdict(&directory, &verdict).map_err(unkept)?;
     println!("{verdict}\n{}", verdict.summary());
     if verdict.has_failed() {
         let directory = directory.display();

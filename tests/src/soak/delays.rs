@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::duplicates;
@@ -15,7 +15,7 @@ use crate::delivery_record::parse_ms;
 const EARLY_MS: u64 = 100;
 
 /// The longest time from when an attempt was due to when it came, in milliseconds.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Delays {
     /// While nothing was disturbed.
@@ -25,7 +25,7 @@ pub struct Delays {
 }
 
 /// A late attempt.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Delay {
     /// How late, in milliseconds.
@@ -61,7 +61,7 @@ pub fn find(
             .filter_map(|entry| Some((time(&entry["at"])?, time(&entry["nextAt"])?)))
             .collect();
         let mut before: Option<u64> = None;
-        for post in posts {
+        for (index, post) in posts.iter().enumerate() {
             // What was planned since the last request; nothing, if that one was forgotten.
             let due = match before {
                 None => Some(published),
@@ -77,7 +77,7 @@ pub fn find(
             let Some(due) = due else { continue };
             if was_planned && post.at + EARLY_MS < due {
                 let text = format!("{webhook_id}: {} ms too early", due - post.at);
-                if !duplicates::may_be_early(post, evidence) {
+                if !duplicates::may_be_early(&posts[..=index], evidence) {
                     early.push(text);
                 }
             }
@@ -104,8 +104,7 @@ fn troubles(plan: &Plan, evidence: &Evidence) -> Vec<(u64, u64)> {
     let comes_back = plan.visibility_seconds * 1000 + INVOCATION_MS;
     let kills = evidence.kills.iter().map(|at| (*at, at + comes_back));
     let calls = evidence
-        .failed_calls
-        .iter()
+        .failures()
         .map(|call| (call.at, call.at + comes_back));
     let impatience = evidence
         .impatience

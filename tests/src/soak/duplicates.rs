@@ -6,13 +6,16 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::evidence::{Evidence, Post};
 use super::oracle::INVOCATION_MS;
 
+/// How long a write that failed makes `deliver` doubt what it reads, in milliseconds.
+const DISTRUST_MS: u64 = 60_000;
+
 /// A cause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
     /// The 2xx came when the attempt was over.
@@ -87,7 +90,7 @@ pub fn find<'a>(posts: &BTreeMap<&str, Vec<&'a Post>>, evidence: &Evidence) -> V
                 .max_by_key(|post| (post.accepted_in_time().is_some(), post.at));
             if let Some(accepted) = accepted {
                 duplicates.push(Duplicate {
-                    cause: cause(accepted, again, evidence),
+                    cause: cause(accepted, again, &posts[..=index], evidence),
                     accepted,
                     again,
                 });
@@ -97,7 +100,8 @@ pub fn find<'a>(posts: &BTreeMap<&str, Vec<&'a Post>>, evidence: &Evidence) -> V
     duplicates
 }
 
-fn cause(accepted: &Post, again: &Post, evidence: &Evidence) -> Cause {
+/// The cause of the last one of these.
+fn cause(accepted: &Post, again: &Post, posts: &[&Post], evidence: &Evidence) -> Cause {
     let id = &again.webhook_id;
     let accepted_at = accepted.accepted_at().unwrap_or_default();
     let failed =
@@ -131,23 +135,25 @@ fn cause(accepted: &Post, again: &Post, evidence: &Evidence) -> Cause {
     let was_impatient = |(from, to): &(u64, u64)| {
         *from <= accepted_at + INVOCATION_MS && accepted.at <= to + INVOCATION_MS
     };
-    if evidence.impatience.iter().any(was_impatient) {
+    if evidence.impatience.iter().any(was_impatient) || was_handed_out_early(posts, evidence) {
         return Cause::RedeliveredEarly;
     }
     Cause::Unknown
 }
 
-/// Whether a call about a delivery was made to fail at such a time.
+/// Whether a call about a delivery failed at such a time. A read that was answered when the function
+/// tried again told it all.
 fn has_failed(
     operations: &[&str],
     webhook_id: &str,
     when: RangeInclusive<u64>,
     evidence: &Evidence,
 ) -> bool {
-    evidence.failed_calls.iter().any(|call| {
+    evidence.failures().any(|call| {
         operations.contains(&call.operation.as_str())
             && call.webhook_ids.contains(webhook_id)
             && when.contains(&call.at)
+            && !(call.operation == "BatchGetItem" && call.answered_later)
     })
 }
 
@@ -161,16 +167,53 @@ fn has_two_jobs(webhook_id: &str, at: u64, evidence: &Evidence) -> bool {
     was_given_twice || has_failed(&["SendMessageBatch"], webhook_id, 0..=at, evidence)
 }
 
-/// Whether a request may come before the time that the record has for it: whoever sent it can not
-/// have known the record.
+/// Whether a request, the last one of these, may come before the time that the record has for it:
+/// whoever sent it can not have known the record.
 #[must_use]
-pub fn may_be_early(post: &Post, evidence: &Evidence) -> bool {
+pub fn may_be_early(posts: &[&Post], evidence: &Evidence) -> bool {
+    let Some(post) = posts.last() else {
+        return false;
+    };
     let shortly_before = post.at.saturating_sub(INVOCATION_MS)..=post.at;
     let read = &["BatchGetItem"];
-    has_failed(read, &post.webhook_id, shortly_before, evidence)
+    has_failed(read, &post.webhook_id, shortly_before.clone(), evidence)
         || has_two_jobs(&post.webhook_id, post.at, evidence)
-        || evidence
-            .impatience
+        || was_handed_out_early(posts, evidence)
+        || (was_made_visible(shortly_before, evidence)
+            && is_distrusted(&(post.at.saturating_sub(DISTRUST_MS)..=post.at), evidence))
+}
+
+/// Whether a job was sent while, or shortly after, the queue handed out again what was being worked
+/// on: two that do not know of each other may have had it since.
+fn was_handed_out_early(posts: &[&Post], evidence: &Evidence) -> bool {
+    let was_sent_then = |(from, to): &(u64, u64)| {
+        posts
             .iter()
-            .any(|(from, to)| (*from..=to + INVOCATION_MS).contains(&post.at))
+            .any(|post| (*from..=to + INVOCATION_MS).contains(&post.at))
+    };
+    evidence.impatience.iter().any(was_sent_then)
+}
+
+/// Whether what was to be hidden was made visible at such a time.
+fn was_made_visible(when: RangeInclusive<u64>, evidence: &Evidence) -> bool {
+    evidence
+        .failures()
+        .any(|call| call.fault == "early" && when.contains(&call.at))
+}
+
+/// Whether the receives of a message may have stood in for the attempts of its delivery, which lasted
+/// from then until then.
+pub(super) fn were_in_doubt(webhook_id: &str, from: u64, until: u64, evidence: &Evidence) -> bool {
+    let written = from.saturating_sub(DISTRUST_MS)..=until;
+    has_failed(&["BatchGetItem"], webhook_id, from..=until, evidence)
+        || is_distrusted(&written, evidence)
+}
+
+/// Whether a function may have gone by the receives of a message instead of its record, as something
+/// could not be written at such a time.
+fn is_distrusted(when: &RangeInclusive<u64>, evidence: &Evidence) -> bool {
+    evidence.failures().any(|call| {
+        ["BatchWriteItem", "UpdateItem"].contains(&call.operation.as_str())
+            && when.contains(&call.at)
+    })
 }

@@ -5,6 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+/// How long it may take until a killed function is seen to have hung up, in milliseconds.
+const KILL_MS: u64 = 1000;
+
 /// All of it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -21,8 +24,10 @@ pub struct Evidence {
     pub strange_letters: Vec<String>,
     /// The ids of the events in the dispatch failure queue.
     pub undispatched: BTreeSet<String>,
-    /// The ids of events that `dispatch` says it is done with.
-    pub dispatched: BTreeSet<String>,
+    /// The ids of events that `dispatch` says it is done with, and when it last said so.
+    pub dispatched: BTreeMap<String, u64>,
+    /// The deliveries of which `dispatch` wanted to send a job.
+    pub jobs: BTreeSet<String>,
     /// When subscriptions were switched off.
     pub disabled: Vec<Disabled>,
     /// Deliveries that `deliver` says it dropped since nobody wants them any more.
@@ -35,11 +40,13 @@ pub struct Evidence {
     pub overwritten: BTreeMap<String, u64>,
     /// How many calls of AWS the functions made.
     pub calls: u64,
+    /// How many of them met each of the planned windows.
+    pub met: Vec<u64>,
     /// When all processes were killed.
     pub kills: Vec<u64>,
     /// When `dispatch` got an event a second time.
     pub again: Vec<(String, u64)>,
-    /// When the queue handed out again what was being worked on.
+    /// From when until when the queue handed out again what was being worked on.
     pub impatience: Vec<(u64, u64)>,
     /// When somebody looked into the queue.
     pub looks: Vec<u64>,
@@ -57,8 +64,10 @@ pub struct Published {
     pub event_type: String,
     /// What it says.
     pub detail: String,
-    /// When.
+    /// When it was handed to EventBridge.
     pub at: u64,
+    /// When EventBridge had taken it.
+    pub taken: u64,
 }
 
 /// A request that came to a partner.
@@ -105,6 +114,25 @@ pub struct FailedCall {
     pub fault: String,
     /// The deliveries that it was about, as far as it names them.
     pub webhook_ids: BTreeSet<String>,
+    /// When the function hung up, if it was not made to fail but not answered in time.
+    pub hung_up: Option<u64>,
+    /// What the SDK names a call by, and all further tries of it.
+    pub invocation: String,
+    /// Whether a further try of it was answered.
+    pub answered_later: bool,
+}
+
+impl Evidence {
+    /// The calls of AWS that failed, without those whose function hung up since it was killed.
+    pub fn failures(&self) -> impl Iterator<Item = &FailedCall> {
+        self.failed_calls.iter().filter(|call| {
+            let was_killed = |at: &u64| {
+                call.hung_up
+                    .is_some_and(|hung_up| (*at..=at + KILL_MS).contains(&hung_up))
+            };
+            !self.kills.iter().any(was_killed)
+        })
+    }
 }
 
 impl Post {
@@ -121,6 +149,6 @@ impl Post {
     #[must_use]
     pub fn accepted_in_time(&self) -> Option<u64> {
         self.accepted_at()
-            .filter(|answered_at| answered_at - self.at < super::script::ATTEMPT_MS)
+            .filter(|answered_at| answered_at.saturating_sub(self.at) < super::script::ATTEMPT_MS)
     }
 }

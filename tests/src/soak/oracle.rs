@@ -4,14 +4,15 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::delays::{self, Delays};
 use super::duplicates::{self, Cause};
 use super::evidence::{Evidence, FailedCall, Post, Published};
 use super::plan::Plan;
-use super::proxy::SLOW;
+use super::script::Script;
 use crate::delivery_record::parse_ms;
+use death::{Death, death};
 
 /// How long a batch may go on working with what it had read before, in milliseconds: the timeout
 /// of `deliver` in a local stack.
@@ -20,8 +21,17 @@ pub const INVOCATION_MS: u64 = 5000;
 /// How much later than the partner's answer the function's clock may say the same thing.
 const CLOCK_MS: u64 = 1000;
 
+/// What became of events that are in the dispatch failure queue.
+const NOT_DISPATCHED: &str = "not dispatched";
+
+const WINDOWS: &str = "times of failing calls";
+const KILLS: &str = "kills";
+
+/// Of how many deliveries one may have come again for no known cause.
+const PER_UNEXPLAINED: usize = 100;
+
 /// What became of a run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Verdict {
     /// How many deliveries are owed: each published event to each of its subscribers.
@@ -30,6 +40,9 @@ pub struct Verdict {
     pub delivered: usize,
     /// How many are in the dead-letter queue, by the reason.
     pub dead: BTreeMap<String, usize>,
+    /// How many of the dead got fewer requests than a delivery has attempts, while records could not
+    /// be read or written: the receives of their messages stood in for their attempts.
+    pub dead_early: usize,
     /// How many were dropped by a 410.
     pub gone: usize,
     /// Of what became of them there is no trace.
@@ -52,13 +65,30 @@ pub struct Verdict {
     pub failed_calls: usize,
     /// How many of them failed by themselves, as the machine was too slow.
     pub slow_calls: usize,
+    /// How much of what was planned to go wrong did.
+    pub happened: Vec<Share>,
+}
+
+/// How much of what was planned was carried out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Share {
+    /// What.
+    pub what: &'static str,
+    /// How often it was planned.
+    pub planned: usize,
+    /// How often it happened.
+    pub done: usize,
 }
 
 impl Verdict {
     /// Whether the run has failed.
     #[must_use]
     pub fn has_failed(&self) -> bool {
-        !self.lost.is_empty() || !self.wrong.is_empty()
+        !self.lost.is_empty()
+            || !self.wrong.is_empty()
+            || self.left > 0
+            || self.unexplained.len() * PER_UNEXPLAINED > self.published
     }
 }
 
@@ -66,17 +96,20 @@ impl Verdict {
 #[must_use]
 pub fn judge(plan: &Plan, evidence: &Evidence) -> Verdict {
     let owed = owed(plan, evidence);
-    let is_slow = |call: &&FailedCall| call.fault == SLOW;
-    let slow_calls = evidence.failed_calls.iter().filter(is_slow).count();
+    let was_slow = |call: &&FailedCall| call.hung_up.is_some();
+    let slow_calls = evidence.failures().filter(was_slow).count();
+    let failed_calls = evidence.failures().count() - slow_calls;
     let mut verdict = Verdict {
         published: owed.len(),
         posts: evidence.posts.len(),
         left: evidence.left,
         calls: evidence.calls,
-        failed_calls: evidence.failed_calls.len() - slow_calls,
+        failed_calls,
         slow_calls,
+        happened: happened(plan, evidence),
         ..Verdict::default()
     };
+    proves_nothing(evidence, &mut verdict);
     let mut posts: BTreeMap<&str, Vec<&Post>> = BTreeMap::new();
     for post in &evidence.posts {
         posts.entry(&post.webhook_id).or_default().push(post);
@@ -86,6 +119,10 @@ pub fn judge(plan: &Plan, evidence: &Evidence) -> Verdict {
             verdict.wrong.push(format!("{}: {error}", post.webhook_id));
         }
         match owed.get(post.webhook_id.as_str()) {
+            Some(debt) if !debt.script.gets_requests() => verdict.wrong.push(format!(
+                "{} came to {}, which had not shown who it is",
+                post.webhook_id, post.partner
+            )),
             Some(debt) if debt.partner == post.partner => {
                 if let Some(error) = wrong_body(debt.event, post) {
                     verdict.wrong.push(format!("{}: {error}", post.webhook_id));
@@ -116,7 +153,20 @@ pub fn judge(plan: &Plan, evidence: &Evidence) -> Verdict {
             .map_or(&[][..], Vec::as_slice);
         match end(webhook_id, debt, posts, evidence) {
             End::Delivered => verdict.delivered += 1,
-            End::Dead(reason) => *verdict.dead.entry(reason).or_default() += 1,
+            End::Dead(reason) => {
+                match death(
+                    debt,
+                    &reason,
+                    posts,
+                    evidence.records.get(webhook_id),
+                    evidence,
+                ) {
+                    Death::Due => {}
+                    Death::Early => verdict.dead_early += 1,
+                    Death::Wrong(why) => verdict.wrong.push(format!("{webhook_id}: {why}")),
+                }
+                *verdict.dead.entry(reason).or_default() += 1;
+            }
             End::Gone => verdict.gone += 1,
             End::Lost(why) => verdict.lost.push(format!("{webhook_id}: {why}")),
         }
@@ -138,6 +188,7 @@ pub fn judge(plan: &Plan, evidence: &Evidence) -> Verdict {
 struct Debt<'a> {
     event: &'a Published,
     partner: &'a str,
+    script: Script,
 }
 
 /// All of them, by webhook id.
@@ -147,8 +198,12 @@ fn owed<'a>(plan: &'a Plan, evidence: &'a Evidence) -> BTreeMap<String, Debt<'a>
         for partner in &plan.partners {
             if partner.event_types.contains(&event.event_type) {
                 let id = format!("msg_{}_{}", event.id, partner.id);
-                let partner = partner.id.as_str();
-                owed.insert(id, Debt { event, partner });
+                let debt = Debt {
+                    event,
+                    partner: &partner.id,
+                    script: partner.script,
+                };
+                owed.insert(id, debt);
             }
         }
     }
@@ -184,19 +239,62 @@ fn end(webhook_id: &str, debt: &Debt<'_>, posts: &[&Post], evidence: &Evidence) 
     if is_gone(webhook_id, debt, posts, evidence, text("state")) {
         return End::Gone;
     }
-    if evidence.undispatched.contains(&debt.event.id) {
-        return End::Dead("not dispatched".to_owned());
+    let was_dispatched = evidence.dispatched.contains_key(&debt.event.id);
+    if evidence.undispatched.contains(&debt.event.id) && !was_dispatched {
+        return End::Dead(NOT_DISPATCHED.to_owned());
     }
     End::Lost(format!(
         "{} requests, its record says {:?}, {} dispatched",
         posts.len(),
         text("state"),
-        if evidence.dispatched.contains(&debt.event.id) {
-            "was"
-        } else {
-            "was not"
-        }
+        if was_dispatched { "was" } else { "was not" }
     ))
+}
+
+/// How much of what was planned to go wrong did.
+fn happened(plan: &Plan, evidence: &Evidence) -> Vec<Share> {
+    let share = |what, planned, done| Share {
+        what,
+        planned,
+        done,
+    };
+    let met = evidence.met.iter().filter(|met| **met > 0).count();
+    let twice = plan.events.iter().filter(|event| event.again_at.is_some());
+    vec![
+        share(WINDOWS, plan.windows.len(), met),
+        share(KILLS, plan.kills.len(), evidence.kills.len()),
+        share("second dispatches", twice.count(), evidence.again.len()),
+        share(
+            "looks into the queue",
+            plan.looks.len(),
+            evidence.looks.len(),
+        ),
+        share(
+            "times of an impatient queue",
+            plan.impatience.len(),
+            evidence.impatience.len(),
+        ),
+    ]
+}
+
+/// A run in which nothing happened shows nothing.
+fn proves_nothing(evidence: &Evidence, verdict: &mut Verdict) {
+    for share in &verdict.happened {
+        if [WINDOWS, KILLS].contains(&share.what) && share.planned > 0 && share.done == 0 {
+            verdict.wrong.push(format!(
+                "none of {} {} came about",
+                share.planned, share.what
+            ));
+        }
+    }
+    if evidence.published.is_empty() {
+        verdict.wrong.push("nothing was published".to_owned());
+    }
+    if evidence.calls == 0 {
+        verdict
+            .wrong
+            .push("no call of AWS came through the proxy".to_owned());
+    }
 }
 
 /// Whether a delivery was dropped by a 410: its own, or an earlier one that has switched the
@@ -215,10 +313,16 @@ fn is_gone(
     };
     let has_answered_410 = |post: &&Post| post.status == Some(410) && post.answered_at.is_some();
     let by_its_own = posts.iter().any(has_answered_410);
-    let was_off = debt.event.at + INVOCATION_MS >= disabled.at && state.is_none();
+    // `dispatch` may have looked later than the event was published; then it has sent no job.
+    let dispatched = evidence.dispatched.get(&debt.event.id);
+    let was_off = dispatched.is_some_and(|at| {
+        let is_later = debt.event.at >= disabled.at;
+        let was_left_out = *at >= disabled.at && !evidence.jobs.contains(webhook_id);
+        state.is_none() && (is_later || was_left_out)
+    });
     let is_said =
         matches!(state, Some("gone" | "dropped")) || evidence.dropped.contains(webhook_id);
-    by_its_own || is_said || (was_off && evidence.dispatched.contains(&debt.event.id))
+    by_its_own || is_said || was_off
 }
 
 /// Nothing may come once a subscription is off, but for what was already under way.
@@ -240,7 +344,8 @@ fn wrong_after_410(evidence: &Evidence, owed: &BTreeMap<String, Debt<'_>>, verdi
             let is_of_it = owed.get(&post.webhook_id).is_some_and(|debt| {
                 debt.partner == disabled.partner && debt.event.event_type == disabled.event_type
             });
-            if is_of_it && post.at > disabled.at + INVOCATION_MS {
+            // One invocation may have read the row before, and have waited for the answer in time.
+            if is_of_it && post.at > disabled.at + 2 * INVOCATION_MS {
                 verdict.wrong.push(format!(
                     "{} came when the subscription was long off",
                     post.webhook_id
@@ -261,9 +366,10 @@ fn wrong_body(event: &Published, post: &Post) -> Option<String> {
     };
     let at = parse_ms(&time.replace('Z', ".000Z"));
     // EventBridge cuts it to seconds.
-    let is_now = (event.at.saturating_sub(1000)..event.at + 2000).contains(&at);
+    let is_now = (event.at.saturating_sub(1000)..=event.taken + 1000).contains(&at);
     (!is_now).then(|| format!("another time than that of the event: {time}"))
 }
 
+mod death;
 #[cfg(test)]
 mod tests;

@@ -2,17 +2,16 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
 
 use tokio::net::TcpSocket;
 
 use super::evidence::Post;
-use super::now_ms;
 use super::plan::PartnerPlan;
-use super::script::Script;
+use super::script::{BAD_HANDSHAKES, Script};
+use super::{now_ms, unix_ms};
 use crate::receiver::{Received, Receiver};
 use crate::signature::secret_for;
-use crate::tls::{Identity, Partner as TlsPartner, Play};
+use crate::tls::{Authority, Identity, Partner as TlsPartner, Play, Validity};
 
 /// A partner with its server.
 #[derive(Debug)]
@@ -34,16 +33,22 @@ enum Server {
 }
 
 impl Partner {
-    /// Starts its server.
+    /// Starts its server. If it has a good certificate, that is of this authority.
     ///
     /// # Panics
     /// If there is no free port.
-    pub async fn start(plan: &PartnerPlan) -> Self {
+    pub async fn start(plan: &PartnerPlan, authority: &Authority) -> Self {
         let secret = secret_for(&plan.id);
         let posts = Arc::new(Mutex::new(Vec::new()));
         let identity = || Identity::self_signed(&["127.0.0.1"]);
         let answer = b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n".to_vec();
+        let good = || authority.issue(&["127.0.0.1"], Validity::Now);
         let server = match plan.script {
+            Script::GoodTls => Server::Tls(TlsPartner::local(&good(), Play::Answer(answer)).await),
+            Script::RecoversTls => {
+                let play = Play::HangUpInHandshakes(BAD_HANDSHAKES, answer);
+                Server::Tls(TlsPartner::local(&good(), play).await)
+            }
             Script::SelfSigned => {
                 Server::Tls(TlsPartner::local(&identity(), Play::Answer(answer)).await)
             }
@@ -96,15 +101,20 @@ impl Partner {
                 // Also complains of what is no request.
                 assert!(receiver.requests().len() >= posts.len());
                 let answered = receiver.answered();
-                let now = (Instant::now(), now_ms());
                 for (number, post) in posts.iter_mut().enumerate() {
                     let at = answered.get(&number).filter(|_| post.status.is_some());
-                    post.answered_at = at.map(|at| now.1 - millis(now.0 - *at));
+                    post.answered_at = at.map(|at| unix_ms(*at));
                 }
             }
             Server::Tls(partner) => {
-                let request = |request| post_of(&self.plan, &self.secret, &request, now_ms());
-                posts.extend(partner.seen().requests.into_iter().map(request));
+                let seen = partner.seen();
+                for (request, (at, answered)) in seen.requests.iter().zip(seen.times) {
+                    let mut post = post_of(&self.plan, &self.secret, request, unix_ms(at));
+                    // Whoever answers accepts.
+                    post.status = Some(204);
+                    post.answered_at = answered.map(unix_ms);
+                    posts.push(post);
+                }
             }
             Server::None(_) => {}
         }
@@ -116,7 +126,7 @@ async fn receiver(plan: &PartnerPlan, secret: &str, posts: &Arc<Mutex<Vec<Post>>
     let (plan, secret, posts) = (plan.clone(), secret.to_owned(), Arc::clone(posts));
     let seen: Mutex<HashMap<String, usize>> = Mutex::default();
     Receiver::start(move |received: &Received| {
-        let mut post = post_of(&plan, &secret, &received.request, now_ms());
+        let mut post = post_of(&plan, &secret, &received.request, unix_ms(received.at));
         let mut seen = seen.lock().unwrap();
         let deliveries = seen.len() - usize::from(seen.contains_key(&post.webhook_id));
         let count = seen.entry(post.webhook_id.clone()).or_default();
@@ -140,14 +150,18 @@ fn post_of(plan: &PartnerPlan, secret: &str, request: &crate::http1::Request, at
         webhook_id: request.header("webhook-id").unwrap_or_default().to_owned(),
         at,
         body: String::from_utf8_lossy(&request.body).into_owned(),
-        refused: refusal(secret, request).err(),
+        refused: refusal(secret, request, at).err(),
         status: None,
         answered_at: None,
     }
 }
 
+/// How old or new a request may be, in seconds: as in the libraries for receivers.
+const TOLERANCE_SECONDS: u64 = 300;
+
 /// Why the library for receivers does not take a request, or why a partner would not.
-fn refusal(secret: &str, request: &crate::http1::Request) -> Result<(), String> {
+/// `at` is when it came: it may be looked at much later.
+fn refusal(secret: &str, request: &crate::http1::Request, at: u64) -> Result<(), String> {
     if (request.method.as_str(), request.target.as_str()) != ("POST", "/webhooks") {
         return Err(format!("{} {}", request.method, request.target));
     }
@@ -157,13 +171,27 @@ fn refusal(secret: &str, request: &crate::http1::Request) -> Result<(), String> 
         let value = value.parse().map_err(|_| format!("{name}: {value}"))?;
         headers.insert(name, value);
     }
-    standardwebhooks::Webhook::new(secret)
-        .and_then(|webhook| webhook.verify(&request.body, &headers))
-        .map_err(|error| error.to_string())
-}
-
-fn millis(duration: std::time::Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap()
+    let library = standardwebhooks::Webhook::new(secret).map_err(|error| error.to_string())?;
+    if now_ms().saturating_sub(at) < 1000 {
+        let verified = library.verify(&request.body, &headers);
+        return verified.map_err(|error| error.to_string());
+    }
+    // By now it may be too old, which it was not when it came.
+    let text = |name: &str| request.header(name).unwrap_or_default();
+    let timestamp = text("webhook-timestamp");
+    let seconds: i64 = timestamp.parse().map_err(|_| timestamp.to_owned())?;
+    let expected = library
+        .sign(text("webhook-id"), seconds, &request.body)
+        .map_err(|error| error.to_string())?;
+    let is_signed = text("webhook-signature")
+        .split(' ')
+        .any(|one| one == expected);
+    let is_fresh = seconds.unsigned_abs().abs_diff(at / 1000) <= TOLERANCE_SECONDS;
+    if is_signed && is_fresh {
+        Ok(())
+    } else {
+        Err(format!("signed: {is_signed}, in time: {is_fresh}"))
+    }
 }
 
 /// All that came to these partners, in the order of time.

@@ -1,6 +1,8 @@
 //! What is to happen in a run, and when. All of it is drawn from a seed before anything runs, so a
 //! run that failed can be carried out again; how fast the machine is remains up to the machine.
 
+use std::ops::Range;
+
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
@@ -10,12 +12,15 @@ use super::script::Script;
 
 /// The events that only partners get who accept at once. They are the ones that come twice: a second
 /// copy of a delivery that is being retried waits for a minute, which is long for a short run.
-pub const CALM: &str = "OrderPaid";
+const CALM: &str = "OrderPaid";
 /// The other events.
 const OTHERS: [&str; 2] = ["OrderRefunded", "OrderPlaced"];
 
 /// Runs that publish for less time than this are kept short at their end too.
 const SHORT_SECONDS: u64 = 30;
+
+/// In how many windows of such a run calls fail.
+const SHORT_WINDOWS: usize = 6;
 
 /// How long no fault begins at the start, and none lasts at the end, in milliseconds.
 const QUIET_MS: u64 = 1500;
@@ -138,7 +143,6 @@ impl Plan {
         let end = seconds * 1000;
         let partners = partners(random, is_short);
         let events = events(random, end, is_short);
-        let windows = windows(random, end, is_short);
         // Each costs whoever was under way a visibility timeout.
         let (count, latest) = if is_short {
             (1, end / 2)
@@ -146,6 +150,11 @@ impl Plan {
             (seconds / 25, end)
         };
         let kills = moments(random, count, latest);
+        let windows = if is_short {
+            short_windows(random, end, &kills)
+        } else {
+            windows(random, end)
+        };
         let looks = moments(random, seconds.div_ceil(10), end);
         let impatience = moments(random, seconds.div_ceil(30), end)
             .into_iter()
@@ -219,34 +228,90 @@ fn events(random: &mut StdRng, end: u64, is_short: bool) -> Vec<EventPlan> {
     events
 }
 
-/// Windows one after another, now and then with one more beside it.
-fn windows(random: &mut StdRng, end: u64, is_short: bool) -> Vec<Window> {
+/// All that can fail, in any order.
+fn faults(random: &mut StdRng) -> Vec<(&'static str, Fault)> {
     let mut all: Vec<(&str, Fault)> = FAULTS
         .into_iter()
         .flat_map(|(operation, faults)| faults.iter().map(move |fault| (operation, *fault)))
         .collect();
     all.shuffle(random);
-    let mut all = all.into_iter().cycle();
+    all
+}
+
+/// The windows of a short run, which lie where they like: among them one for secrets, one for
+/// records, and calls that hang, that a run of this length would do without too often.
+fn short_windows(random: &mut StdRng, end: u64, kills: &[u64]) -> Vec<Window> {
+    let mut all = faults(random);
+    // There are hardly any in so short a time.
+    all.retain(|(operation, _)| *operation != "PutEvents");
+    let needs: [fn(&str, Fault) -> bool; 3] = [
+        |operation, _| operation == "GetParameters",
+        |operation, _| operation == "BatchGetItem",
+        // Of calls that every event or attempt leads to.
+        |operation, fault| {
+            fault == Fault::Hang && ["BatchWriteItem", "UpdateItem", "Query"].contains(&operation)
+        },
+    ];
+    let mut chosen: Vec<(&str, Fault)> = needs
+        .iter()
+        .filter_map(|is_needed| {
+            let mut all = all.iter().copied();
+            all.find(|(operation, fault)| is_needed(operation, *fault))
+        })
+        .collect();
+    let others = all.iter().filter(|other| !chosen.contains(other));
+    let others: Vec<(&str, Fault)> = others.copied().take(SHORT_WINDOWS - needs.len()).collect();
+    chosen.extend(others);
+    let mut windows: Vec<Window> = chosen
+        .into_iter()
+        .map(|(operation, fault)| {
+            let length = random.random_range(1000..2000);
+            let latest = end - QUIET_MS - length;
+            let from = match kills.first() {
+                // A function keeps secrets for minutes: only a new one asks for them.
+                Some(kill) if operation == "GetParameters" => (*kill).min(latest),
+                _ => random.random_range(QUIET_MS..latest),
+            };
+            window(random, from..from + length, operation, fault, true)
+        })
+        .collect();
+    windows.sort_by_key(|window| window.from);
+    windows
+}
+
+fn window(
+    random: &mut StdRng,
+    when: Range<u64>,
+    operation: &str,
+    fault: Fault,
+    is_short: bool,
+) -> Window {
+    let comes_twice = operation == "SendMessageBatch" && fault == Fault::Cut;
+    Window {
+        from: when.start,
+        to: when.end,
+        operation: operation.to_owned(),
+        fault,
+        every: random.random_range(1..=2),
+        only: (comes_twice && is_short).then(|| CALM.to_owned()),
+    }
+}
+
+/// Windows one after another, half of them with one more beside it.
+fn windows(random: &mut StdRng, end: u64) -> Vec<Window> {
+    let mut all = faults(random).into_iter().cycle();
     let mut windows = Vec::new();
     // Longer than the functions wait for a call, and than a batch may take.
-    let longest = if is_short { 3000 } else { 8000 };
+    let longest = 8000;
     let mut from = QUIET_MS;
     loop {
         let to = from + random.random_range(1000..longest);
         if to + QUIET_MS > end {
             return windows;
         }
-        let beside = if random.random_bool(0.3) { 2 } else { 1 };
+        let beside = random.random_range(1..=2);
         for (operation, fault) in all.by_ref().take(beside) {
-            let comes_twice = operation == "SendMessageBatch" && fault == Fault::Cut;
-            windows.push(Window {
-                from,
-                to,
-                operation: operation.to_owned(),
-                fault,
-                every: random.random_range(1..=2),
-                only: (comes_twice && is_short).then(|| CALM.to_owned()),
-            });
+            windows.push(window(random, from..to, operation, fault, false));
         }
         from = to + random.random_range(0..2000);
     }
@@ -283,18 +348,20 @@ mod tests {
 
     #[test]
     fn every_script_and_every_fault_comes_up_in_a_run_of_minutes() {
-        let plan = Plan::draw(1, 180);
-        let scripts: BTreeSet<Script> =
-            plan.partners.iter().map(|partner| partner.script).collect();
-        assert_eq!(scripts.len(), Script::ALL.len());
-        let faults: BTreeSet<String> = plan
-            .windows
-            .iter()
-            .map(|window| format!("{} {:?}", window.operation, window.fault))
-            .collect();
-        let all: usize = FAULTS.iter().map(|(_, faults)| faults.len()).sum();
-        assert_eq!(faults.len(), all);
-        assert_eq!(plan.kills.len(), 7);
+        for seed in 0..20 {
+            let plan = Plan::draw(seed, 180);
+            let scripts: BTreeSet<Script> =
+                plan.partners.iter().map(|partner| partner.script).collect();
+            assert_eq!(scripts.len(), Script::ALL.len());
+            let faults: BTreeSet<String> = plan
+                .windows
+                .iter()
+                .map(|window| format!("{} {:?}", window.operation, window.fault))
+                .collect();
+            let all: usize = FAULTS.iter().map(|(_, faults)| faults.len()).sum();
+            assert_eq!(faults.len(), all, "{seed}");
+            assert_eq!(plan.kills.len(), 7);
+        }
     }
 
     #[test]
@@ -304,6 +371,20 @@ mod tests {
             assert!(plan.windows.iter().all(|window| window.to <= 10_500));
             assert!(plan.kills.iter().all(|at| *at <= 6000));
             assert_eq!(plan.kills.len(), 1);
+        }
+    }
+
+    #[test]
+    fn a_short_run_has_trouble_with_secrets_and_records_and_calls_that_hang() {
+        for seed in 0..100 {
+            let plan = Plan::draw(seed, 12);
+            assert_eq!(plan.windows.len(), 6);
+            let has = |test: &dyn Fn(&Window) -> bool| plan.windows.iter().any(test);
+            assert!(has(
+                &|window| window.operation == "GetParameters" && window.from == plan.kills[0]
+            ));
+            assert!(has(&|window| window.operation == "BatchGetItem"));
+            assert!(has(&|window| window.fault == Fault::Hang));
         }
     }
 

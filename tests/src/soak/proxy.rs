@@ -1,7 +1,7 @@
 //! A way from the functions to AWS on which calls fail as planned. What is not planned to fail goes
 //! through as it is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -17,20 +17,20 @@ use super::plan::{Fault, Window};
 use crate::http1::{Request, read_request, response};
 
 mod calls;
+mod half;
 
-use calls::{states, webhook_ids};
+use calls::{jobs, states, webhook_ids};
+use half::Half;
 
-/// The fault of a call that was not made to fail, but took too long on a machine with much to do.
-pub const SLOW: &str = "slow";
-
-/// What a function has at least for a call.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// The fault of a call that was not made to fail, but to which the function got no answer: it took
+/// too long on a machine with much to do, or the function was killed.
+const UNANSWERED: &str = "unanswered";
 
 /// The proxy. It ends when it is dropped.
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
-    seen: Arc<Mutex<Seen>>,
+    shared: Arc<Shared>,
     server: JoinHandle<()>,
 }
 
@@ -43,10 +43,15 @@ pub struct Seen {
     pub known_delivered: BTreeMap<String, u64>,
     /// When, after that, AWS took a record that said something else.
     pub overwritten: BTreeMap<String, u64>,
+    /// The deliveries of which `dispatch` wanted to send a job.
+    pub jobs: BTreeSet<String>,
     /// How many calls there were.
     pub calls: u64,
+    /// When an event was, by its id, as its jobs tell.
+    occurred_at: BTreeMap<String, String>,
 }
 
+#[derive(Debug)]
 struct Shared {
     upstream: SocketAddr,
     windows: Vec<Window>,
@@ -54,27 +59,7 @@ struct Shared {
     met: Vec<Mutex<u64>>,
     /// When the plan begins; nothing fails before.
     start: Mutex<Option<Instant>>,
-    seen: Arc<Mutex<Seen>>,
-}
-
-/// How a planned run is started.
-#[derive(Clone)]
-pub struct Starter(Arc<Shared>);
-
-impl std::fmt::Debug for Starter {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("Starter")
-    }
-}
-
-impl Starter {
-    /// From this moment on the times of the plan count.
-    ///
-    /// # Panics
-    /// If a task of the proxy has panicked.
-    pub fn start(&self, at: Instant) {
-        *self.0.start.lock().unwrap() = Some(at);
-    }
+    seen: Mutex<Seen>,
 }
 
 impl Proxy {
@@ -82,22 +67,21 @@ impl Proxy {
     ///
     /// # Panics
     /// If there is none.
-    pub async fn to(upstream: SocketAddr, windows: Vec<Window>) -> (Self, Starter) {
+    pub async fn to(upstream: SocketAddr, windows: Vec<Window>) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let seen = Arc::new(Mutex::new(Seen::default()));
         let shared = Arc::new(Shared {
             upstream,
             met: windows.iter().map(|_| Mutex::default()).collect(),
             windows,
             start: Mutex::default(),
-            seen: Arc::clone(&seen),
+            seen: Mutex::default(),
         });
-        let starter = Starter(Arc::clone(&shared));
+        let served = Arc::clone(&shared);
         let server = tokio::spawn(async move {
             let mut connections = tokio::task::JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
-                let shared = Arc::clone(&shared);
+                let shared = Arc::clone(&served);
                 connections.spawn(async move {
                     // Either side may hang up, at any time.
                     let _ = serve(stream, &shared).await;
@@ -105,12 +89,19 @@ impl Proxy {
                 while connections.try_join_next().is_some() {}
             }
         });
-        let proxy = Self {
+        Self {
             address,
-            seen,
+            shared,
             server,
-        };
-        (proxy, starter)
+        }
+    }
+
+    /// From this moment on the times of the plan count.
+    ///
+    /// # Panics
+    /// If a task of the proxy has panicked.
+    pub fn start(&self, at: Instant) {
+        *self.shared.start.lock().unwrap() = Some(at);
     }
 
     /// Where it is reached.
@@ -119,13 +110,33 @@ impl Proxy {
         format!("http://{}", self.address)
     }
 
-    /// What it has seen so far.
+    /// When an event was, in the words of its jobs, as soon as `dispatch` wants to send one.
     ///
     /// # Panics
     /// If a task of the proxy has panicked.
     #[must_use]
-    pub fn seen(&self) -> Seen {
-        std::mem::take(&mut self.seen.lock().unwrap())
+    pub fn occurred_at(&self, event_id: &str) -> Option<String> {
+        let seen = self.shared.seen.lock().unwrap();
+        seen.occurred_at.get(event_id).cloned()
+    }
+
+    /// How many calls met each of the windows.
+    ///
+    /// # Panics
+    /// If a task of the proxy has panicked.
+    #[must_use]
+    pub fn met(&self) -> Vec<u64> {
+        let met = self.shared.met.iter();
+        met.map(|met| *met.lock().unwrap()).collect()
+    }
+
+    /// What it has seen since this was last asked.
+    ///
+    /// # Panics
+    /// If a task of the proxy has panicked.
+    #[must_use]
+    pub fn take_seen(&self) -> Seen {
+        std::mem::take(&mut self.shared.seen.lock().unwrap())
     }
 }
 
@@ -144,19 +155,42 @@ async fn serve(stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
     };
     let target = request.header("x-amz-target").unwrap_or_default();
     let operation = target.rsplit('.').next().unwrap_or_default().to_owned();
-    let at = now_ms();
-    shared.seen.lock().unwrap().calls += 1;
-    let Some((fault, over)) = shared.fault(&operation, &request) else {
-        let (answer, is_too_slow) =
-            forward_patiently(&mut stream, shared.upstream, &request).await?;
-        if is_too_slow {
-            shared.note(at, operation, SLOW, &request);
-        }
-        shared.remember(&request, &answer);
-        return stream.get_mut().write_all(&answer).await;
+    let call = FailedCall {
+        at: now_ms(),
+        operation: operation.clone(),
+        webhook_ids: webhook_ids(&request.body),
+        invocation: request
+            .header("amz-sdk-invocation-id")
+            .unwrap_or_default()
+            .to_owned(),
+        ..FailedCall::default()
     };
-    let name = format!("{fault:?}").to_lowercase();
-    shared.note(at, operation.clone(), &name, &request);
+    shared.count(&operation, &request);
+    let Some((fault, over)) = shared.fault(&operation, &request) else {
+        let (answer, mut hung_up) = forward_patiently(&mut stream, shared.upstream, &request).await;
+        if let Ok(answer) = &answer {
+            shared.remember(&request, answer);
+            let written = stream.get_mut().write_all(answer).await;
+            hung_up = hung_up.or_else(|| written.is_err().then(now_ms));
+        } else {
+            hung_up = hung_up.or_else(|| Some(now_ms()));
+        }
+        if hung_up.is_some() {
+            let fault = UNANSWERED.to_owned();
+            shared.note(FailedCall {
+                fault,
+                hung_up,
+                ..call
+            });
+        } else if answer.is_ok_and(|answer| is_success(&answer)) {
+            shared.made_up_for(&call);
+        }
+        return Ok(());
+    };
+    shared.note(FailedCall {
+        fault: format!("{fault:?}").to_lowercase(),
+        ..call
+    });
     let answer = match fault {
         Fault::Error => error(500, "InternalServerError"),
         Fault::Throttle if operation == "SendMessageBatch" => error(403, "RequestThrottled"),
@@ -180,7 +214,12 @@ async fn serve(stream: TcpStream, shared: &Shared) -> std::io::Result<()> {
             });
             forward(shared.upstream, &request).await?
         }
-        Fault::Partial => partial(shared.upstream, &operation, &mut request).await?,
+        Fault::Partial => {
+            let answer = partial(shared.upstream, &operation, &mut request).await?;
+            // What is left of the request was done.
+            shared.remember(&request, &answer);
+            answer
+        }
     };
     stream.get_mut().write_all(&answer).await
 }
@@ -209,14 +248,33 @@ impl Shared {
         None
     }
 
-    fn note(&self, at: u64, operation: String, fault: &str, request: &Request) {
-        let failed = FailedCall {
-            at,
-            operation,
-            fault: fault.to_owned(),
-            webhook_ids: webhook_ids(&request.body),
-        };
+    /// Counts a call, and notes the jobs that it sends.
+    fn count(&self, operation: &str, request: &Request) {
+        let mut seen = self.seen.lock().unwrap();
+        seen.calls += 1;
+        if operation == "SendMessageBatch" {
+            for job in jobs(&request.body) {
+                seen.jobs.insert(job.webhook_id);
+                seen.occurred_at.insert(job.event_id, job.occurred_at);
+            }
+        }
+    }
+
+    fn note(&self, failed: FailedCall) {
         self.seen.lock().unwrap().failed_calls.push(failed);
+    }
+
+    /// The function has made a call again, and got its answer.
+    fn made_up_for(&self, call: &FailedCall) {
+        if call.invocation.is_empty() {
+            return;
+        }
+        let mut seen = self.seen.lock().unwrap();
+        for failed in &mut seen.failed_calls {
+            if failed.invocation == call.invocation {
+                failed.answered_later = true;
+            }
+        }
     }
 
     /// Notes what is now known of deliveries.
@@ -224,7 +282,7 @@ impl Shared {
         let is_write = request
             .header("x-amz-target")
             .is_some_and(|target| target.ends_with("WriteItem") || target.ends_with("UpdateItem"));
-        if !is_write || !answer.starts_with(b"HTTP/1.1 200") {
+        if !is_write || !is_success(answer) {
             return;
         }
         let at = now_ms();
@@ -237,6 +295,10 @@ impl Shared {
             }
         }
     }
+}
+
+fn is_success(answer: &[u8]) -> bool {
+    answer.starts_with(b"HTTP/1.1 200")
 }
 
 fn error(status: u16, code: &str) -> Vec<u8> {
@@ -262,56 +324,19 @@ async fn partial(
     operation: &str,
     request: &mut Request,
 ) -> std::io::Result<Vec<u8>> {
-    let input: Value = serde_json::from_slice(&request.body).unwrap_or_default();
-    match operation {
-        "BatchGetItem" => Ok(success(
-            &json!({"Responses": {}, "UnprocessedKeys": input["RequestItems"]}),
-        )),
-        "BatchWriteItem" => Ok(success(&json!({"UnprocessedItems": input["RequestItems"]}))),
-        "PutEvents" => {
-            let count = input["Entries"].as_array().map_or(0, Vec::len);
-            let refused =
-                json!({"ErrorCode": "InternalFailure", "ErrorMessage": "a planned fault"});
-            Ok(success(
-                &json!({"FailedEntryCount": count, "Entries": vec![refused; count]}),
-            ))
-        }
-        _ => {
-            let mut left_out = Vec::new();
-            change(request, |input| {
-                let mut number = 0;
-                if let Some(entries) = input["Entries"].as_array_mut() {
-                    entries.retain(|entry| {
-                        number += 1;
-                        let stays = number % 2 == 0;
-                        if !stays {
-                            left_out.push(json!({
-                                "Id": entry["Id"],
-                                "SenderFault": false,
-                                "Code": "InternalError",
-                                "Message": "a planned fault",
-                            }));
-                        }
-                        stays
-                    });
-                }
-            });
-            let all: Value = serde_json::from_slice(&request.body).unwrap_or_default();
-            if all["Entries"].as_array().is_none_or(Vec::is_empty) {
-                return Ok(success(&json!({"Successful": [], "Failed": left_out})));
-            }
-            let answer = forward(upstream, request).await?;
-            let start = answer.windows(4).position(|end| end == b"\r\n\r\n");
-            let body = &answer[start.map_or(answer.len(), |start| start + 4)..];
-            let Ok(mut body) = serde_json::from_slice::<Value>(body) else {
-                return Ok(answer);
-            };
-            let mut failed = body["Failed"].as_array().cloned().unwrap_or_default();
-            failed.extend(left_out);
-            body["Failed"] = failed.into();
-            Ok(success(&body))
-        }
+    let mut half = Half::default();
+    change(request, |input| half = Half::of(operation, input));
+    if !half.has_work {
+        return Ok(success(&half.answer(&json!({}))));
     }
+    let answer = forward(upstream, request).await?;
+    let start = answer.windows(4).position(|end| end == b"\r\n\r\n");
+    let body = &answer[start.map_or(answer.len(), |start| start + 4)..];
+    let body: Option<Value> = serde_json::from_slice(body).ok();
+    Ok(match body.filter(|_| is_success(&answer)) {
+        Some(body) => success(&half.answer(&body)),
+        None => error(500, "InternalServerError"),
+    })
 }
 
 fn change(request: &mut Request, change: impl FnOnce(&mut Value)) {
@@ -320,25 +345,25 @@ fn change(request: &mut Request, change: impl FnOnce(&mut Value)) {
     request.body = input.to_string().into_bytes();
 }
 
-/// Makes the call, and gives the whole answer and whether the function had lost its patience by then:
-/// the call is done, but it will be made again.
+/// Makes the call, and gives the whole answer, and when the function hung up if it did before: the call
+/// is done, but it will be made again.
 async fn forward_patiently(
     client: &mut BufReader<TcpStream>,
     upstream: SocketAddr,
     request: &Request,
-) -> std::io::Result<(Vec<u8>, bool)> {
-    let start = Instant::now();
+) -> (std::io::Result<Vec<u8>>, Option<u64>) {
     let answer = forward(upstream, request);
     tokio::pin!(answer);
     let mut scratch = [0; 64];
     tokio::select! {
-        answer = &mut answer => Ok((answer?, false)),
+        // If this process was held up itself, both may be there at once.
+        biased;
         // Nothing more comes before the answer, but the end of the connection.
         _ = client.read(&mut scratch) => {
-            let answer = answer.await?;
-            // It may as well have been killed.
-            Ok((answer, start.elapsed() > PATIENCE))
+            let hung_up = now_ms();
+            (answer.await, Some(hung_up))
         }
+        answer = &mut answer => (answer, None),
     }
 }
 

@@ -33,6 +33,9 @@ impl Verdict {
             "calls": self.calls,
             "failedCalls": self.failed_calls,
             "slowCalls": self.slow_calls,
+            "deadEarly": self.dead_early,
+            "left": self.left,
+            "happened": self.happened,
         })
     }
 }
@@ -51,6 +54,13 @@ impl fmt::Display for Verdict {
             "dead        {dead:>6}{}",
             reasons(self.dead.iter())
         )?;
+        if self.dead_early > 0 {
+            writeln!(
+                formatter,
+                "                    {} of them with fewer requests than attempts, while records could not be read",
+                self.dead_early
+            )?;
+        }
         writeln!(formatter, "gone        {:>6}", self.gone)?;
         writeln!(formatter, "lost        {:>6}", self.lost.len())?;
         let duplicates: usize = self.duplicates.values().sum();
@@ -70,6 +80,16 @@ impl fmt::Display for Verdict {
         if self.slow_calls > 0 {
             write!(formatter, ", {} took too long", self.slow_calls)?;
         }
+        let happened: Vec<String> = self
+            .happened
+            .iter()
+            .map(|share| format!("{} of {} {}", share.done, share.planned, share.what))
+            .collect();
+        write!(
+            formatter,
+            "\nwent wrong as planned: {}",
+            happened.join(", ")
+        )?;
         if self.left > 0 {
             write!(
                 formatter,
@@ -113,13 +133,29 @@ fn seconds(delay: Option<&Delay>) -> String {
     })
 }
 
-/// Where the run of a seed is kept.
-#[must_use]
-pub fn directory(seed: u64) -> PathBuf {
-    repository()
-        .join("target")
-        .join("soak")
-        .join(seed.to_string())
+/// Makes the directory in which a run of a seed is kept: the earlier ones of that seed stay.
+///
+/// # Errors
+/// If it cannot be made.
+pub fn new_directory(seed: u64) -> io::Result<PathBuf> {
+    new_directory_in(&repository().join("target").join("soak"), seed)
+}
+
+fn new_directory_in(parent: &Path, seed: u64) -> io::Result<PathBuf> {
+    fs::create_dir_all(parent)?;
+    let mut number = 1_u64;
+    loop {
+        let name = match number {
+            1 => seed.to_string(),
+            _ => format!("{seed}-{number}"),
+        };
+        let directory = parent.join(name);
+        match fs::create_dir(&directory) {
+            Ok(()) => return Ok(directory),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// Reads what a run has kept.
@@ -135,37 +171,50 @@ pub fn read(directory: &Path) -> io::Result<(Plan, Evidence)> {
     ))
 }
 
-/// Keeps the plan alone, before anything can go wrong.
+/// Keeps the plan, before anything can go wrong.
 ///
 /// # Errors
 /// If the file cannot be written.
 pub fn keep_plan(directory: &Path, plan: &Plan) -> io::Result<()> {
-    fs::create_dir_all(directory)?;
     let text = serde_json::to_string_pretty(plan)?;
     fs::write(directory.join("plan.json"), text)
 }
 
-/// Keeps all that is needed to understand a run, and to carry it out again.
+/// Keeps what was seen, and what the functions have logged.
 ///
 /// # Errors
 /// If a file cannot be written.
-pub fn keep(
-    directory: &Path,
-    plan: &Plan,
-    evidence: &Evidence,
-    verdict: &Verdict,
-    logs: &[String],
-) -> io::Result<()> {
-    keep_plan(directory, plan)?;
-    let json = |value: Result<String, serde_json::Error>| value.map_err(io::Error::other);
+pub fn keep_evidence(directory: &Path, evidence: &Evidence, logs: &[String]) -> io::Result<()> {
     fs::write(
         directory.join("evidence.json"),
-        json(serde_json::to_string(evidence))?,
+        serde_json::to_string(evidence)?,
     )?;
+    fs::write(directory.join("functions.log"), logs.join("\n"))
+}
+
+/// Keeps the account.
+///
+/// # Errors
+/// If a file cannot be written.
+pub fn keep_verdict(directory: &Path, verdict: &Verdict) -> io::Result<()> {
     fs::write(
         directory.join("verdict.json"),
-        json(serde_json::to_string(verdict))?,
+        serde_json::to_string(verdict)?,
     )?;
-    fs::write(directory.join("report.txt"), format!("{verdict}\n"))?;
-    fs::write(directory.join("functions.log"), logs.join("\n"))
+    fs::write(directory.join("report.txt"), format!("{verdict}\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_of_a_seed_leaves_the_earlier_ones_alone() {
+        let parent = std::env::temp_dir().join(format!("soak-{}", std::process::id()));
+        let names: Vec<PathBuf> = (0..3)
+            .map(|_| new_directory_in(&parent, 7).unwrap())
+            .collect();
+        fs::remove_dir_all(&parent).unwrap();
+        assert_eq!(names, ["7", "7-2", "7-3"].map(|name| parent.join(name)));
+    }
 }

@@ -13,6 +13,9 @@ use crate::receiver::Answer;
 /// How long an attempt may take in a local stack, in milliseconds: `AttemptSeconds` of the template.
 pub const ATTEMPT_MS: u64 = 3000;
 
+/// How many attempts are made: `RetryAttempts` of the template.
+pub const ATTEMPTS: usize = 8;
+
 /// When a late answer comes: well after the attempt is over.
 const LATE: Duration = Duration::from_millis(ATTEMPT_MS + 1500);
 
@@ -38,8 +41,12 @@ pub enum Script {
     Throttles,
     /// Answers 500 for ever.
     Broken,
-    /// Accepts three deliveries, then answers 410.
+    /// Accepts two deliveries, then answers 410.
     Leaves,
+    /// Accepts at once, over TLS.
+    GoodTls,
+    /// Hangs up during its first TLS handshakes, then accepts.
+    RecoversTls,
     /// Has a certificate that nobody vouches for.
     SelfSigned,
     /// Speaks no TLS where it should.
@@ -50,12 +57,15 @@ pub enum Script {
     Down,
 }
 
+/// During how many handshakes [`Script::RecoversTls`] hangs up: fewer than a delivery has attempts.
+pub const BAD_HANDSHAKES: usize = 5;
+
 /// How many deliveries [`Script::Leaves`] accepts.
-const BEFORE_LEAVING: usize = 3;
+const BEFORE_LEAVING: usize = 2;
 
 impl Script {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::Good,
         Self::DropsBody,
         Self::EndlessBody,
@@ -66,6 +76,8 @@ impl Script {
         Self::Throttles,
         Self::Broken,
         Self::Leaves,
+        Self::GoodTls,
+        Self::RecoversTls,
         Self::SelfSigned,
         Self::NoTls,
         Self::HangsUpInHandshake,
@@ -76,17 +88,64 @@ impl Script {
     #[must_use]
     pub fn accepts_at_once(self) -> bool {
         match self {
-            Self::Good | Self::DropsBody | Self::EndlessBody | Self::GzipBomb => true,
+            Self::Good | Self::DropsBody | Self::EndlessBody | Self::GzipBomb | Self::GoodTls => {
+                true
+            }
             Self::Late
             | Self::DropsStatus
             | Self::Resets
             | Self::Throttles
             | Self::Broken
             | Self::Leaves
+            | Self::RecoversTls
             | Self::SelfSigned
             | Self::NoTls
             | Self::HangsUpInHandshake
             | Self::Down => false,
+        }
+    }
+
+    /// Whether one of the attempts is the last one in any case: it is accepted in time, or answered
+    /// by a 410.
+    #[must_use]
+    pub fn takes_an_end(self) -> bool {
+        match self {
+            Self::Good
+            | Self::DropsBody
+            | Self::EndlessBody
+            | Self::GzipBomb
+            | Self::Late
+            | Self::DropsStatus
+            | Self::Resets
+            | Self::Throttles
+            | Self::Leaves
+            | Self::GoodTls
+            | Self::RecoversTls => true,
+            Self::Broken
+            | Self::SelfSigned
+            | Self::NoTls
+            | Self::HangsUpInHandshake
+            | Self::Down => false,
+        }
+    }
+
+    /// Whether requests get through to it.
+    #[must_use]
+    pub fn gets_requests(self) -> bool {
+        match self {
+            Self::Good
+            | Self::DropsBody
+            | Self::EndlessBody
+            | Self::GzipBomb
+            | Self::Late
+            | Self::DropsStatus
+            | Self::Resets
+            | Self::Throttles
+            | Self::Broken
+            | Self::Leaves
+            | Self::GoodTls
+            | Self::RecoversTls => true,
+            Self::SelfSigned | Self::NoTls | Self::HangsUpInHandshake | Self::Down => false,
         }
     }
 
@@ -122,6 +181,7 @@ impl Script {
             Self::Late | Self::DropsStatus | Self::Resets => plain(204),
             Self::Throttles => plain(200),
             Self::Broken => plain(500),
+            Self::GoodTls | Self::RecoversTls => plain(204),
             Self::Leaves if deliveries < BEFORE_LEAVING => plain(204),
             Self::Leaves => plain(410),
             Self::SelfSigned | Self::NoTls | Self::HangsUpInHandshake | Self::Down => {
@@ -138,3 +198,26 @@ static BOMB: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let member = encoder.finish().unwrap();
     member.repeat(100)
 });
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_takes_an_end_does_so_within_the_attempts() {
+        for script in Script::ALL {
+            if !script.gets_requests() {
+                continue;
+            }
+            let ends = |before: usize| {
+                let (status, _) = script.answer(before, BEFORE_LEAVING);
+                // Of the late partner the first two come too late.
+                let is_late = script == Script::Late && before < 2;
+                !is_late && status.is_some_and(|status| [200, 204, 410].contains(&status))
+            };
+            assert_eq!((0..ATTEMPTS).any(ends), script.takes_an_end(), "{script:?}");
+            let needs_more = [Script::Leaves, Script::RecoversTls].contains(&script);
+            assert_eq!(ends(0), script.accepts_at_once() || needs_more);
+        }
+    }
+}

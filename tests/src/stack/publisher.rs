@@ -1,5 +1,7 @@
 //! A service that publishes many events, one after another on the same connection.
 
+use aws_sdk_eventbridge::Config;
+use aws_sdk_eventbridge::config::retry::RetryConfig;
 use aws_sdk_eventbridge::types::PutEventsRequestEntry;
 use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_lambda::types::InvocationType;
@@ -28,7 +30,7 @@ impl Stack {
 }
 
 impl Publisher<'_> {
-    /// Publishes an event with this `detail`, and gives its id.
+    /// Publishes an event with this `detail`, once, and gives its id.
     ///
     /// # Panics
     /// If EventBridge does not take it.
@@ -39,13 +41,16 @@ impl Publisher<'_> {
             .detail_type(event_type)
             .detail(detail)
             .build();
-        let answer = self.bus.put_events().entries(entry).send().await;
-        let answer = answer.unwrap();
+        // A second try after an answer that got lost would be another event.
+        let once = Config::builder().retry_config(RetryConfig::disabled());
+        let call = self.bus.put_events().entries(entry).customize();
+        let answer = call.config_override(once).send().await.unwrap();
         let id = answer.entries().first().and_then(|entry| entry.event_id());
         id.expect("an id").to_owned()
     }
 
-    /// Hands an event to `dispatch` as EventBridge does, byte for byte, and does not wait for it.
+    /// Hands an event to `dispatch` as EventBridge does, byte for byte: the answer is not waited for,
+    /// and Lambda tries again what fails.
     ///
     /// # Panics
     /// If Lambda does not take it.

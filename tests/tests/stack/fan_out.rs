@@ -98,9 +98,7 @@ async fn an_event_that_cannot_become_jobs_ends_in_the_dispatch_failure_queue() {
         "detail": "not an object",
     });
 
-    stack
-        .invoke_async(Function::Dispatch, &event.to_string())
-        .await;
+    stack.publisher().dispatch(&event.to_string()).await;
 
     let message = stack
         .until("a message in the dispatch failure queue", async || {

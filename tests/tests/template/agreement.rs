@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use e2e::soak::plan::Plan;
+use e2e::soak::{oracle, script};
 use serde_json::Value;
 use webhooks_core::policy::{HEADROOM, JOB_RETENTION, NAMES, RetryPolicy};
 
@@ -214,6 +216,18 @@ fn every_value_of_a_mapping_is_text() {
         }
     }
     assert_text(Template::read().section("Mappings"));
+}
+
+/// It uses no code of the service, so it has these numbers of its own.
+#[test]
+fn make_soak_knows_the_numbers_of_a_local_stack() {
+    let template = Template::read().with("DeliverTimeoutSeconds", "5");
+    assert_eq!(attempt_timeout(&template) * 1000, script::ATTEMPT_MS);
+    assert_eq!(function_timeout(&template) * 1000, oracle::INVOCATION_MS);
+    let plan = Plan::draw(1, 180);
+    assert_eq!(visibility_timeout(&template), plan.visibility_seconds);
+    let policy = RetryPolicy::by_name(&template.parameters()["RetryPolicy"]).unwrap();
+    assert_eq!(usize::try_from(policy.attempts), Ok(script::ATTEMPTS));
 }
 
 #[test]

@@ -18,7 +18,11 @@ fn plan() -> Plan {
         script,
         event_types: vec!["OrderPaid".to_owned()],
     };
-    let mut plan = Plan::draw(1, 12);
+    let mut plan = Plan {
+        windows: Vec::new(),
+        kills: Vec::new(),
+        ..Plan::draw(1, 12)
+    };
     plan.partners = vec![
         partner("good-1", Script::Good),
         partner("broken-1", Script::Broken),
@@ -51,6 +55,7 @@ fn evidence() -> Evidence {
             event_type: "OrderPaid".to_owned(),
             detail: DETAIL.to_owned(),
             at: START + 500,
+            taken: START + 520,
         }],
         posts: vec![
             post("e1", "good-1", 600, 204),
@@ -64,13 +69,20 @@ fn evidence() -> Evidence {
         }],
         ..Evidence::default()
     };
-    evidence.dispatched.insert("e1".to_owned());
+    evidence.dispatched.insert("e1".to_owned(), START + 550);
+    evidence.calls = 10;
     evidence.dead_letters.insert("msg_e1_broken-1".to_owned());
     for (id, record) in [
         ("msg_e1_good-1", json!({"state": "delivered"})),
         (
             "msg_e1_broken-1",
-            json!({"state": "dead", "deadReason": "attempts"}),
+            json!({
+                "state": "dead",
+                "deadReason": "attempts",
+                "updatedAt": "2026-11-30T12:00:20.000Z",
+                // Seven did not get through.
+                "history": [{"status": 500}, {}, {}, {}, {}, {}, {}, {}],
+            }),
         ),
         ("msg_e1_leaves-1", json!({"state": "gone"})),
     ] {
@@ -142,9 +154,10 @@ fn an_event_of_before_the_410_is_not_gone_by_itself() {
     evidence.published.push(Published {
         id: "e0".to_owned(),
         at: START - 10_000,
+        taken: START - 10_000,
         ..evidence.published[0].clone()
     });
-    evidence.dispatched.insert("e0".to_owned());
+    evidence.dispatched.insert("e0".to_owned(), START - 9000);
     let lost = judge(&plan(), &evidence).lost;
     assert_eq!(lost.len(), 3, "{lost:?}");
     evidence.dropped.insert("msg_e0_leaves-1".to_owned());
@@ -157,6 +170,9 @@ fn an_event_that_dispatch_gave_up_is_dead_and_says_so() {
     let mut evidence = evidence();
     evidence.posts.remove(0);
     evidence.undispatched.insert("e1".to_owned());
+    // One of two dispatches has failed: the other has made all jobs.
+    assert_lost(&evidence, "msg_e1_good-1");
+    evidence.dispatched.clear();
     let verdict = judge(&plan(), &evidence);
     assert_eq!(verdict.dead["not dispatched"], 1);
     assert!(!verdict.has_failed());
@@ -216,22 +232,36 @@ fn what_nobody_published_or_was_for_somebody_else_is_wrong() {
 #[test]
 fn what_comes_long_after_a_410_is_wrong() {
     let mut evidence = evidence();
-    evidence.posts.push(post("e1", "leaves-1", 610 + 5001, 410));
+    evidence
+        .posts
+        .push(post("e1", "leaves-1", 610 + 10_001, 410));
     assert_wrong(&evidence, "long off");
+    // A batch that had read the row before.
+    evidence.posts[3].at = START + 610 + 10_000;
+    assert_eq!(judge(&plan(), &evidence).wrong, [] as [String; 0]);
 }
 
-#[test]
-fn what_comes_before_its_time_is_wrong_unless_the_record_could_not_be_read() {
+/// A second attempt that comes before its time.
+fn too_early() -> Evidence {
     let mut evidence = evidence();
     evidence.records.insert(
         "msg_e1_broken-1".to_owned(),
         json!({
             "state": "dead",
             "deadReason": "attempts",
-            "history": [{"at": "2026-11-30T12:00:00.650Z", "nextAt": "2026-11-30T12:00:03.000Z"}],
+            "history": [
+                {"at": "2026-11-30T12:00:00.650Z", "nextAt": "2026-11-30T12:00:03.000Z"},
+                {}, {}, {}, {}, {},
+            ],
         }),
     );
     evidence.posts.push(post("e1", "broken-1", 2800, 500));
+    evidence
+}
+
+#[test]
+fn what_comes_before_its_time_is_wrong_unless_the_record_could_not_be_read() {
+    let mut evidence = too_early();
     assert_wrong(&evidence, "msg_e1_broken-1: 200 ms too early");
     evidence
         .failed_calls
@@ -255,12 +285,189 @@ fn the_worst_delay_is_counted_from_when_the_attempt_was_due() {
     assert_eq!(delays.disturbed.map(|delay| delay.ms), Some(700));
 }
 
+#[test]
+fn what_the_queue_gave_to_two_may_be_early_ever_after() {
+    let mut evidence = too_early();
+    evidence.impatience.push((START + 600, START + 601));
+    assert_eq!(judge(&plan(), &evidence).wrong, [] as [String; 0]);
+    evidence.impatience = vec![(START + 2801, START + 2900)];
+    assert_wrong(&evidence, "msg_e1_broken-1: 200 ms too early");
+}
+
+#[test]
+fn what_was_made_visible_may_be_early_while_the_records_are_distrusted() {
+    let mut evidence = too_early();
+    let mut visible = failed("ChangeMessageVisibilityBatch", "", 2700);
+    visible.fault = "early".to_owned();
+    evidence.failed_calls.push(visible);
+    assert_wrong(&evidence, "msg_e1_broken-1: 200 ms too early");
+    evidence
+        .failed_calls
+        .push(failed("UpdateItem", "msg_e1_good-1", 100));
+    assert_eq!(judge(&plan(), &evidence).wrong, [] as [String; 0]);
+    // That does not last for ever.
+    evidence.failed_calls[1].at = START + 2800 - 60_001;
+    assert_wrong(&evidence, "msg_e1_broken-1: 200 ms too early");
+}
+
+#[test]
+fn who_hangs_up_when_killed_was_not_kept_waiting() {
+    let mut evidence = evidence();
+    let mut call = failed("BatchGetItem", "msg_e1_good-1", 600);
+    call.hung_up = Some(START + 1500);
+    evidence.failed_calls.push(call);
+    assert_eq!(judge(&plan(), &evidence).slow_calls, 1);
+    evidence.kills.push(START + 1000);
+    assert_eq!(judge(&plan(), &evidence).slow_calls, 0);
+}
+
+#[test]
+fn an_event_of_before_the_410_is_gone_if_its_jobs_were_made_after_it() {
+    let mut evidence = evidence();
+    evidence.published[0].at = START - 10_000;
+    evidence.posts.remove(2);
+    evidence.records.remove("msg_e1_leaves-1");
+    evidence.posts.push(post("e0", "leaves-1", 605, 410));
+    let lost = |evidence: &Evidence| judge(&plan(), evidence).lost.len();
+    assert_eq!(lost(&evidence), 1);
+    evidence.dispatched.insert("e1".to_owned(), START + 700);
+    assert_eq!(lost(&evidence), 0);
+    // There was a job after all.
+    evidence.jobs.insert("msg_e1_leaves-1".to_owned());
+    assert_eq!(lost(&evidence), 1);
+}
+
+#[test]
+fn the_time_of_an_event_is_when_eventbridge_took_it() {
+    let mut evidence = evidence();
+    for (at, taken, is_wrong) in [
+        (1000, 1000, false),
+        (1001, 1001, true),
+        (-5000, -1000, false),
+        (-5000, -1001, true),
+    ] {
+        let event = &mut evidence.published[0];
+        event.at = START.saturating_add_signed(at);
+        event.taken = START.saturating_add_signed(taken);
+        let wrong = judge(&plan(), &evidence).wrong;
+        assert_eq!(!wrong.is_empty(), is_wrong, "{at} {taken} {wrong:?}");
+    }
+}
+
+#[test]
+fn a_partner_that_accepts_has_no_dead_deliveries() {
+    let mut evidence = evidence();
+    evidence.posts[0].status = Some(500);
+    let id = "msg_e1_good-1";
+    evidence.dead_letters.insert(id.to_owned());
+    let dead = |evidence: &Evidence, reason: &str| {
+        let mut evidence = evidence.clone();
+        let record = json!({
+            "state": "dead", "deadReason": reason, "updatedAt": "2026-11-30T12:00:20.000Z",
+        });
+        evidence.records.insert(id.to_owned(), record);
+        evidence
+    };
+    assert_wrong(&dead(&evidence, "status"), "msg_e1_good-1: dead by status");
+    for reason in ["faults", "receives"] {
+        let wrong = judge(&plan(), &dead(&evidence, reason)).wrong;
+        assert_eq!(wrong, [] as [String; 0]);
+    }
+    let mut evidence = dead(&evidence, "attempts");
+    assert_wrong(&evidence, "msg_e1_good-1: dead after 1 requests");
+    evidence.failed_calls.push(failed("BatchGetItem", id, 3000));
+    let verdict = judge(&plan(), &evidence);
+    assert_eq!(verdict.wrong, [] as [String; 0]);
+    assert_eq!(verdict.dead_early, 1);
+    // The same call, made again, was answered.
+    evidence.failed_calls[0].answered_later = true;
+    assert_wrong(&evidence, "msg_e1_good-1: dead after 1 requests");
+    // Something could not be written within a minute before the event.
+    evidence.failed_calls[0] = failed("UpdateItem", "", 0);
+    evidence.failed_calls[0].at = START + 500 - 60_000;
+    assert_eq!(judge(&plan(), &evidence).dead_early, 1);
+    evidence.failed_calls[0].at -= 1;
+    assert_wrong(&evidence, "msg_e1_good-1: dead after 1 requests");
+}
+
+#[test]
+fn a_dead_delivery_had_all_its_attempts() {
+    let mut evidence = evidence();
+    let record = evidence.records.get_mut("msg_e1_broken-1").unwrap();
+    record["history"].as_array_mut().unwrap().pop();
+    assert_wrong(&evidence, "msg_e1_broken-1: dead after 1 requests");
+    evidence.posts.push(post("e1", "broken-1", 2000, 500));
+    assert!(!judge(&plan(), &evidence).has_failed());
+}
+
+#[test]
+fn who_has_not_shown_who_it_is_gets_nothing() {
+    let mut plan = plan();
+    plan.partners[1].script = Script::SelfSigned;
+    let wrong = judge(&plan, &evidence()).wrong;
+    assert_eq!(
+        wrong,
+        ["msg_e1_broken-1 came to broken-1, which had not shown who it is"]
+    );
+}
+
+#[test]
+fn a_run_in_which_nothing_happened_has_failed() {
+    let plan = Plan {
+        kills: vec![1],
+        ..Plan::draw(1, 12)
+    };
+    let wrong = judge(&plan, &Evidence::default()).wrong;
+    let windows = plan.windows.len();
+    assert_eq!(
+        wrong,
+        [
+            format!("none of {windows} times of failing calls came about"),
+            "none of 1 kills came about".to_owned(),
+            "nothing was published".to_owned(),
+            "no call of AWS came through the proxy".to_owned(),
+        ]
+    );
+}
+
+#[test]
+fn what_was_planned_is_counted() {
+    let plan = Plan::draw(7, 60);
+    let mut evidence = evidence();
+    evidence.met = vec![0, 3, 1];
+    evidence.kills = vec![START + 99_000];
+    let happened = judge(&plan, &evidence).happened;
+    let pair = |share: &Share| (share.done, share.planned);
+    assert_eq!(pair(&happened[0]), (2, plan.windows.len()));
+    assert_eq!(pair(&happened[1]), (1, 2));
+}
+
+#[test]
+fn a_run_that_leaves_jobs_in_the_queue_has_failed() {
+    let mut evidence = evidence();
+    evidence.left = 1;
+    assert!(judge(&plan(), &evidence).has_failed());
+}
+
+#[test]
+fn many_duplicates_of_no_known_cause_fail_a_run() {
+    let mut verdict = Verdict {
+        published: 200,
+        unexplained: vec![String::new(); 2],
+        ..Verdict::default()
+    };
+    assert!(!verdict.has_failed());
+    verdict.unexplained.push(String::new());
+    assert!(verdict.has_failed());
+}
+
 fn failed(operation: &str, webhook_id: &str, at: u64) -> FailedCall {
     FailedCall {
         at: START + at,
         operation: operation.to_owned(),
         fault: "error".to_owned(),
         webhook_ids: [webhook_id.to_owned()].into(),
+        ..FailedCall::default()
     }
 }
 

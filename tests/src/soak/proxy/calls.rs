@@ -18,6 +18,31 @@ pub(super) fn states(body: &[u8]) -> Vec<(String, String)> {
     update.into_iter().chain(puts).collect()
 }
 
+/// A job that `dispatch` sends.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Job {
+    pub webhook_id: String,
+    pub event_id: String,
+    pub occurred_at: String,
+}
+
+/// The jobs in a `SendMessageBatch`.
+pub(super) fn jobs(body: &[u8]) -> Vec<Job> {
+    let input: Value = serde_json::from_slice(body).unwrap_or_default();
+    let entries = input["Entries"].as_array().into_iter().flatten();
+    let bodies = entries.filter_map(|entry| entry["MessageBody"].as_str());
+    let jobs = bodies.filter_map(|body| serde_json::from_str::<Value>(body).ok());
+    let job = |job: Value| {
+        let text = |name: &str| job[name].as_str().map(str::to_owned);
+        Some(Job {
+            webhook_id: text("webhookId")?,
+            event_id: text("eventId")?,
+            occurred_at: text("occurredAt")?,
+        })
+    };
+    jobs.filter_map(job).collect()
+}
+
 /// The webhook ids in a text.
 pub(super) fn webhook_ids(body: &[u8]) -> BTreeSet<String> {
     let text = String::from_utf8_lossy(body);
@@ -54,6 +79,18 @@ mod tests {
             [pair("msg_1_c", "dead")]
         );
         assert_eq!(states(b"no JSON"), []);
+    }
+
+    #[test]
+    fn a_batch_of_jobs_tells_of_which_event_they_are() {
+        let job = json!({"webhookId": "msg_1_a", "eventId": "1", "occurredAt": "noon"}).to_string();
+        let batch = json!({"Entries": [{"MessageBody": job}, {"MessageBody": "no JSON"}]});
+        let expected = Job {
+            webhook_id: "msg_1_a".to_owned(),
+            event_id: "1".to_owned(),
+            occurred_at: "noon".to_owned(),
+        };
+        assert_eq!(jobs(batch.to_string().as_bytes()), [expected]);
     }
 
     #[test]
