@@ -122,8 +122,14 @@ impl Bill {
             calls: Calls::default(),
             lines: Vec::new(),
         };
-        bill.fan_out(volume);
-        bill.deliver(volume);
+        let sent = bill.fan_out(volume);
+        let received = bill.deliver(volume);
+        // Every job has a group, its subscriber.
+        bill.add(
+            prices::FAIR_QUEUE,
+            "fair queues, surcharge; basis not confirmed",
+            sent + received,
+        );
         bill.remember(volume);
         bill.tell(volume);
         bill
@@ -145,8 +151,8 @@ impl Bill {
         });
     }
 
-    /// What happens once for each event.
-    fn fan_out(&mut self, volume: &Volume) {
+    /// What happens once for each event. Gives how many requests carry jobs to the queue.
+    fn fan_out(&mut self, volume: &Volume) -> f64 {
         let Volume { events, fanout, .. } = *volume;
         let event_bytes = volume.payload + EVENT_ENVELOPE_BYTES;
         let job_bytes = volume.payload + JOB_ENVELOPE_BYTES;
@@ -181,12 +187,10 @@ impl Bill {
             "dispatch, subscriptions",
             events * float(rows_bytes.div_ceil(READ_BYTES)),
         );
-        self.add(
-            prices::SQS_REQUEST,
-            "dispatch, jobs sent",
-            events * float(billed_requests(fanout, job_bytes)),
-        );
+        let sent = events * float(billed_requests(fanout, job_bytes));
+        self.add(prices::SQS_REQUEST, "dispatch, jobs sent", sent);
         self.calls = self.calls.plus(calls.times(1.0 / float(fanout)));
+        sent
     }
 
     /// What a batch of ten with this volume's mix of messages looks like.
@@ -212,8 +216,8 @@ impl Bill {
         self.deliveries * self.receives / float(volume.batch)
     }
 
-    /// What happens for each batch.
-    fn deliver(&mut self, volume: &Volume) {
+    /// What happens for each batch. Gives how many requests carry jobs from the queue.
+    fn deliver(&mut self, volume: &Volume) -> f64 {
         let batch = self.batch(volume);
         let batches = self.batches(volume);
         let mut calls = Calls::of_batch(&batch);
@@ -253,6 +257,7 @@ impl Bill {
         self.calls = self
             .calls
             .plus(calls.times(self.receives / float(volume.batch)));
+        batches * float(received)
     }
 
     /// What is read, written and kept of the records.

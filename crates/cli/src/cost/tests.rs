@@ -45,6 +45,8 @@ fn a_million_deliveries_cost_what_can_be_counted_by_hand() {
         ("deliver, time", 0.04),
         // One secret, every 270 seconds of 30 days: 9600.
         ("deliver, secrets decrypted", 0.0288),
+        // Each is sent, and received with nine others.
+        ("fair queues, surcharge; basis not confirmed", 0.11),
         // 1600 bytes each.
         ("webhooks", 0.134_110),
         ("deliver, subscriptions and records", 0.25),
@@ -57,11 +59,11 @@ fn a_million_deliveries_cost_what_can_be_counted_by_hand() {
     ] {
         assert_eq!(line(&cost, what), usd, "{what}");
     }
-    assert_eq!(cost.lines.len(), 15);
-    assert_eq!(cost.total.per_million_deliveries, 4.154_303);
-    assert_eq!(cost.total.per_month, 4.154_303);
+    assert_eq!(cost.lines.len(), 16);
+    assert_eq!(cost.total.per_million_deliveries, 4.264_303);
+    assert_eq!(cost.total.per_month, 4.264_303);
     let services: f64 = cost.services.iter().map(|row| row.amount.per_month).sum();
-    assert!((services - 4.154_303).abs() < 1e-5);
+    assert!((services - 4.264_303).abs() < 1e-5);
 }
 
 #[test]
@@ -100,6 +102,7 @@ fn what_always_fails_is_tried_to_the_end_and_let_go_thirty_times() {
     assert_eq!(calls(&cost, "DeleteMessageBatch"), 0.0);
     for (what, usd) in [
         ("deliver, jobs received, hidden, deleted", 3.04),
+        ("fair queues, surcharge; basis not confirmed", 0.48),
         // Two reads for each receive.
         ("deliver, subscriptions and records", 9.5),
         // 2 writes, then 3 for each of five, then 6 for the two that are larger than 1 KB.
@@ -142,6 +145,11 @@ fn a_large_payload_is_billed_by_its_chunks() {
     assert_eq!(line(&cost, "dispatch, jobs sent"), 1.6);
     // Ten are three calls, of 16, 16 and 8 chunks, and one that deletes them.
     assert_eq!(line(&cost, "deliver, jobs received, hidden, deleted"), 1.64);
+    // Four requests for each that is sent, and four for each that is received.
+    assert_eq!(
+        line(&cost, "fair queues, surcharge; basis not confirmed"),
+        0.8
+    );
 
     let largest = super::tests::cost(&["--payload", "1MB"]);
     assert_eq!(line(&largest, "published events"), 16.0);
