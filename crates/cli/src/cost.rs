@@ -10,11 +10,11 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use webhooks_core::calls::{self, Calls};
-use webhooks_core::policy::{self, RetryPolicy};
+use webhooks_core::policy::{self, HEADROOM, RetryPolicy};
 
-use crate::Context;
 use crate::error::Error;
 use crate::output::Report;
+use crate::{Context, schedule};
 use model::{Bill, Line, Volume};
 use prices::Price;
 
@@ -142,6 +142,8 @@ pub struct Assumed {
     pub policy: String,
     /// Most attempts by that.
     pub attempts_at_most: u32,
+    /// How many there are as a rule where all fail: a horizon may end them earlier.
+    pub attempts_usually: u32,
 }
 
 /// What something costs.
@@ -198,13 +200,16 @@ pub async fn run(arguments: &Arguments, _: &Context) -> Result<Cost, Error> {
 
 impl Cost {
     fn of(arguments: &Arguments, policy: &RetryPolicy) -> Self {
+        let attempts = schedule::expected_attempts(policy);
         let failure_time = arguments.failure_time.unwrap_or(arguments.receiver_time);
         let volume = Volume {
             events: arguments.events as f64,
             fanout: usize::try_from(arguments.fanout).unwrap_or(usize::MAX),
             payload: arguments.payload,
             failure_rate: arguments.failure_rate,
-            attempts: policy.attempts,
+            attempts,
+            // A horizon may end a run long before the receives that the most attempts could take.
+            let_go: policy.attempts.saturating_sub(attempts) + HEADROOM,
             batch: arguments.batch.into(),
             accept_seconds: f64::from(arguments.receiver_time) / 1000.0,
             fail_seconds: f64::from(failure_time) / 1000.0,
@@ -237,6 +242,7 @@ impl Cost {
                 delivery_log: arguments.delivery_log,
                 policy: arguments.policy.clone(),
                 attempts_at_most: policy.attempts,
+                attempts_usually: attempts,
             },
             deliveries: bill.deliveries,
             attempts_per_delivery: rounded(bill.attempts),

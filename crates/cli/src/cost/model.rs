@@ -9,7 +9,6 @@ use webhooks_core::calls::{
     JOB_ENVELOPE_BYTES, METRICS_BYTES_PER_ATTEMPT, METRICS_LINE_BYTES, RECORD_BYTES,
     RECORD_BYTES_PER_ATTEMPT, SUBSCRIPTION_BYTES, at_least_one, billed_requests, chunks,
 };
-use webhooks_core::policy::HEADROOM;
 
 use super::prices::{self, Price};
 
@@ -59,8 +58,10 @@ pub struct Volume {
     pub payload: usize,
     /// With which chance an attempt fails, from 0 to 1.
     pub failure_rate: f64,
-    /// Most attempts of a delivery.
+    /// Attempts of a delivery that always fails, as the schedule has them.
     pub attempts: u32,
+    /// Receives of a dead delivery without an attempt, until SQS lets it go.
+    pub let_go: u32,
     /// Messages in a batch of deliver, from 1 to 10.
     pub batch: usize,
     /// How long a partner takes to accept, in seconds.
@@ -113,7 +114,7 @@ impl Bill {
         let tries = (0..volume.attempts).map(|before| p.powi(exponent(before)));
         let attempts: f64 = tries.sum();
         let dead = p.powi(exponent(volume.attempts));
-        let receives = attempts + dead * f64::from(HEADROOM);
+        let receives = attempts + dead * f64::from(volume.let_go);
         let mut bill = Self {
             deliveries: volume.events * float(volume.fanout),
             attempts,
@@ -204,7 +205,7 @@ impl Bill {
             first_failed: p * first,
             again_delivered: (1.0 - p) * again,
             again_failed: p * again,
-            dead_before: self.dead * f64::from(HEADROOM) / self.receives,
+            dead_before: self.dead * f64::from(volume.let_go) / self.receives,
             died: self.dead / self.receives,
             unknown_secrets: 0,
             log: volume.log,
@@ -291,7 +292,7 @@ impl Bill {
                 written += dead * (writes(bytes + body) - writes(bytes));
                 kept += dead * float(body);
                 let each = 1.0 + reads(bytes + body);
-                read += dead * f64::from(HEADROOM) * each;
+                read += dead * f64::from(volume.let_go) * each;
             }
         }
         self.add(

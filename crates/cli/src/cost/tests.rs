@@ -114,6 +114,19 @@ fn what_always_fails_is_tried_to_the_end_and_let_go_thirty_times() {
 }
 
 #[test]
+fn a_horizon_ends_the_attempts_and_the_receives_go_on_to_what_the_queue_allows() {
+    let payments = cost(&["--failure-rate", "100%", "--policy", "payments-24h"]);
+    assert_eq!(payments.assumed.attempts_at_most, 100);
+    assert_eq!(payments.assumed.attempts_usually, 56);
+    assert_eq!(payments.attempts_per_delivery, 56.0);
+    // The template's MaxReceiveCount.
+    assert_eq!(payments.receives_per_delivery, 130.0);
+    let contract = cost(&["--failure-rate", "100%", "--policy", "contract-72h"]);
+    assert_eq!(contract.attempts_per_delivery, 11.0);
+    assert_eq!(contract.receives_per_delivery, 41.0);
+}
+
+#[test]
 fn a_retry_costs_an_update_of_three_writes_and_its_share_of_a_batch() {
     let cost = cost(&["--failure-rate", "50%", "--policy", "bounded"]);
     // 1 + 1/2 + … + 1/128, and of the 256th part that dies 30 receives more.
