@@ -2,6 +2,7 @@
 //! AWS: `model` counts what is taken, `prices` says what that costs.
 
 mod amount;
+mod limits;
 mod model;
 mod prices;
 mod text;
@@ -27,9 +28,8 @@ pub struct Arguments {
     #[arg(long, value_name = "NUMBER", default_value = "1M", value_parser = amount::count)]
     pub events: u64,
 
-    /// Subscribers of each event
-    #[arg(long, value_name = "NUMBER", default_value_t = 1,
-          value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    /// Subscribers of each event, such as 3 or 1k
+    #[arg(long, value_name = "NUMBER", default_value = "1", value_parser = amount::subscribers)]
     pub fanout: u32,
 
     /// Payload of a webhook, such as 300B, 2KB or 64KiB
@@ -112,6 +112,8 @@ pub struct Cost {
     pub fixed_per_month: Vec<Fixed>,
     /// Their sum.
     pub fixed_total: f64,
+    /// Which limits the volume does not fit into.
+    pub warnings: Vec<String>,
     /// The prices that were used.
     pub prices: &'static [Price],
 }
@@ -128,8 +130,8 @@ pub struct Assumed {
     pub payload_bytes: usize,
     /// With which chance an attempt fails.
     pub failure_rate: f64,
-    /// Messages in a batch of deliver.
-    pub batch: u8,
+    /// Messages in a batch of deliver: fewer than was asked for where Lambda takes no more.
+    pub batch: usize,
     /// In milliseconds.
     pub receiver_time_ms: u32,
     /// In milliseconds.
@@ -210,7 +212,7 @@ impl Cost {
             attempts,
             // A horizon may end a run long before the receives that the most attempts could take.
             let_go: policy.attempts.saturating_sub(attempts) + HEADROOM,
-            batch: arguments.batch.into(),
+            batch: limits::fitting(arguments.batch, arguments.payload),
             accept_seconds: f64::from(arguments.receiver_time) / 1000.0,
             fail_seconds: f64::from(failure_time) / 1000.0,
             memory_gb: f64::from(arguments.memory) / 1024.0,
@@ -235,7 +237,7 @@ impl Cost {
                 fanout: arguments.fanout,
                 payload_bytes: arguments.payload,
                 failure_rate: arguments.failure_rate,
-                batch: arguments.batch,
+                batch: volume.batch,
                 receiver_time_ms: arguments.receiver_time,
                 failure_time_ms: failure_time,
                 memory_mb: arguments.memory,
@@ -281,6 +283,7 @@ impl Cost {
                     per_month: rounded(line.usd),
                 })
                 .collect(),
+            warnings: limits::exceeded(&bill),
             prices: &prices::ALL,
         }
     }

@@ -102,6 +102,10 @@ pub struct Bill {
     pub receives: f64,
     /// The calls of each, in the mean.
     pub calls: Calls,
+    /// How many environments of deliver are busy, in the mean.
+    pub environments: f64,
+    /// How often a second SSM is asked, in the mean.
+    pub parameters_per_second: f64,
     /// What costs something.
     pub lines: Vec<Line>,
 }
@@ -121,6 +125,8 @@ impl Bill {
             dead,
             receives,
             calls: Calls::default(),
+            environments: 0.0,
+            parameters_per_second: 0.0,
             lines: Vec::new(),
         };
         let sent = bill.fan_out(volume);
@@ -229,13 +235,17 @@ impl Bill {
         // A batch lasts as long as its slowest attempt.
         let waiting = failing * fail.max(accept) + (attempting - failing) * accept;
         let seconds = BATCH_SECONDS + waiting;
-        let environments = (batches * seconds / MONTH_SECONDS).ceil().max(1.0);
+        self.environments = batches * seconds / MONTH_SECONDS;
+        let environments = self.environments.ceil().max(1.0);
         let attempts = self.deliveries * self.attempts;
         let secrets =
             (environments * float(volume.fanout) * MONTH_SECONDS / SECRET_SECONDS).min(attempts);
         calls.get_parameters = (secrets / batches).min(1.0);
-        // Of a dead delivery SQS hands out the whole message too.
-        let received = billed_requests(volume.batch, volume.payload + JOB_ENVELOPE_BYTES);
+        self.parameters_per_second = calls.get_parameters * batches / MONTH_SECONDS;
+        // Of a dead delivery SQS hands out the whole message too. A receive holds what a send does.
+        let job_bytes = volume.payload + JOB_ENVELOPE_BYTES;
+        calls.receive_message = Calls::of_event(volume.batch, 1, job_bytes).send_message_batch;
+        let received = billed_requests(volume.batch, job_bytes);
         let sqs =
             float(received) + calls.change_message_visibility_batch + calls.delete_message_batch;
         self.add(

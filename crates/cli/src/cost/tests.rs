@@ -164,10 +164,52 @@ fn a_large_payload_is_billed_by_its_chunks() {
         0.8
     );
 
+    assert_eq!(calls(&cost, "ReceiveMessage"), 0.3);
+
     let largest = super::tests::cost(&["--payload", "1MB"]);
     assert_eq!(line(&largest, "published events"), 16.0);
     // The first 256 KB are one request, the other 737,956 bytes are 12.
     assert_eq!(line(&largest, "dispatch, invocations"), 13.0 * 0.2);
+    // Six of them are what Lambda takes, each received by itself.
+    assert_eq!(largest.assumed.batch, 6);
+    assert_eq!(calls(&largest, "ReceiveMessage"), 1.0);
+    assert_eq!(line(&largest, "deliver, invocations"), rounded(0.2 / 6.0));
+}
+
+#[test]
+fn a_volume_beyond_a_limit_is_told() {
+    assert_eq!(cost(&[]).warnings, [] as [&str; 0]);
+    // 10 billion batches of 120 ms.
+    let many = cost(&["--events", "100B"]);
+    assert_eq!(
+        many.warnings,
+        ["463 environments of deliver would be busy, the template's MaximumConcurrency is 20"]
+    );
+    assert!(many.to_string().contains(
+        "\n\nBeyond a limit: 463 environments of deliver would be busy, the template's \
+         MaximumConcurrency is 20.\nPrices of"
+    ));
+    // Two environments ask for 100,000 secrets every 270 seconds, in each of 200 million batches.
+    let wide = cost(&[
+        "--events",
+        "20k",
+        "--fanout",
+        "100k",
+        "--receiver-time",
+        "0",
+    ]);
+    assert_eq!(wide.assumed.fanout, 100_000);
+    assert_eq!(
+        wide.warnings,
+        ["SSM would be asked 77 times a second, an account has 40 unless it asks for more"]
+    );
+    let template = concat!(env!("CARGO_MANIFEST_DIR"), "/../../infra/template.yaml");
+    let template = fs::read_to_string(template).unwrap();
+    let default = format!(
+        "  MaximumConcurrency:\n    Type: Number\n    Default: {}\n",
+        limits::MAXIMUM_CONCURRENCY
+    );
+    assert!(template.contains(&default), "{default}");
 }
 
 #[test]
@@ -296,6 +338,8 @@ fn amounts_are_written_for_people() {
         (0.0, "0.00"),
         (0.004, "<0.01"),
         (0.006, "0.01"),
+        (0.125, "0.13"),
+        (0.375, "0.38"),
         (999.999, "1,000.00"),
         (1_234_567.891, "1,234,567.89"),
     ] {

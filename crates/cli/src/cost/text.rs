@@ -66,6 +66,9 @@ impl Display for Cost {
             grid.push([name.clone(), format!("{count:.4}")]);
         }
         writeln!(f, "{grid}\n")?;
+        for warning in &self.warnings {
+            writeln!(f, "Beyond a limit: {warning}.")?;
+        }
         write!(
             f,
             "Prices of {}, {}, without free tiers. A model: nobody has billed it yet.",
@@ -94,7 +97,8 @@ pub(super) fn dollars(usd: f64) -> String {
     if usd > 0.0 && usd < 0.005 {
         "<0.01".to_owned()
     } else {
-        let cents = format!("{usd:.2}");
+        // Half a cent is one, as people round.
+        let cents = format!("{:.2}", (usd * 100.0).round() / 100.0);
         let (whole, cents) = cents.split_once('.').unwrap_or((&cents, "00"));
         format!("{}.{cents}", thousands(whole))
     }
