@@ -193,11 +193,24 @@ pub struct Fixed {
 /// Counts and prices.
 ///
 /// # Errors
-/// If there is no such policy, which the command line does not let through.
-pub async fn run(arguments: &Arguments, _: &Context) -> Result<Cost, Error> {
+/// If a Region is meant of which there are no prices, or there is no such policy, which the command
+/// line does not let through.
+pub async fn run(arguments: &Arguments, context: &Context) -> Result<Cost, Error> {
+    has_prices(context.global.region.as_deref())?;
     let policy = RetryPolicy::by_name(&arguments.policy)
         .ok_or_else(|| Error::Usage(format!("there is no policy `{}`", arguments.policy)))?;
     Ok(Cost::of(arguments, &policy))
+}
+
+/// Only what the command line says: a Region of the environment is there for the other verbs.
+fn has_prices(region: Option<&str>) -> Result<(), Error> {
+    match region {
+        None | Some(prices::REGION) => Ok(()),
+        Some(other) => Err(Error::Usage(format!(
+            "there are no prices of {other}, only of {}; leave --region out to see those",
+            prices::REGION
+        ))),
+    }
 }
 
 impl Cost {

@@ -326,9 +326,22 @@ fn the_text_tells_the_volume_the_sums_and_the_calls() {
     }
     assert!(
         text.ends_with(
-            "Prices of us-east-1, 2026-11, without free tiers. A model: nobody has billed it yet."
+            "Prices of us-east-1, 2026-11, without free tiers. A model, made without a look at a \
+             stack or an account: nobody has billed it yet."
         ),
         "{text}"
+    );
+}
+
+#[test]
+fn a_region_without_prices_is_refused_as_usage() {
+    assert!(has_prices(None).is_ok());
+    assert!(has_prices(Some("us-east-1")).is_ok());
+    let refused = has_prices(Some("eu-central-1")).unwrap_err();
+    assert_eq!(refused.exit() as u8, 2);
+    assert_eq!(
+        refused.told(),
+        "there are no prices of eu-central-1, only of us-east-1; leave --region out to see those"
     );
 }
 

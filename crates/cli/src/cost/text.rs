@@ -71,7 +71,8 @@ impl Display for Cost {
         }
         write!(
             f,
-            "Prices of {}, {}, without free tiers. A model: nobody has billed it yet.",
+            "Prices of {}, {}, without free tiers. A model, made without a look at a stack or an \
+             account: nobody has billed it yet.",
             self.region, self.prices_of
         )
     }
