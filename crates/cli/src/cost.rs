@@ -92,6 +92,10 @@ pub struct Cost {
     pub assumed: Assumed,
     /// Deliveries in a month.
     pub deliveries: f64,
+    /// Deliveries in a second, in the mean.
+    pub deliveries_per_second: f64,
+    /// Below so many batches hold one, unless deliveries come in bursts; from there on they fill.
+    pub batches_fill_from_per_second: f64,
     /// Attempts of a delivery, in the mean.
     pub attempts_per_delivery: f64,
     /// Receives of a delivery from SQS, in the mean: those of dead ones are more.
@@ -104,9 +108,9 @@ pub struct Cost {
     pub lines: Vec<Row>,
     /// By service.
     pub services: Vec<Row>,
-    /// In all.
+    /// In all, in batches of as many as were asked about.
     pub total: Amount,
-    /// The same with batches of one, which is what thin traffic comes to.
+    /// The same in batches of one, which is what thin traffic comes to.
     pub total_in_batches_of_one: Amount,
     /// What comes on top each month, whatever the volume.
     pub fixed_per_month: Vec<Fixed>,
@@ -260,6 +264,8 @@ impl Cost {
                 attempts_usually: attempts,
             },
             deliveries: bill.deliveries,
+            deliveries_per_second: rounded(bill.per_second()),
+            batches_fill_from_per_second: rounded(in_ones.filling_from()),
             attempts_per_delivery: rounded(bill.attempts),
             receives_per_delivery: rounded(bill.receives),
             dead_share: bill.dead,

@@ -42,6 +42,9 @@ const BODY_MAX: usize = 336 * 1024;
 /// An asynchronous invocation has one request for so many bytes, and another for each chunk beyond.
 const INVOCATION_BYTES: usize = 262_144;
 
+/// Lambda begins to poll a queue with so many at once.
+const POLLERS: f64 = 5.0;
+
 const MONTH_SECONDS: f64 = 30.0 * 86_400.0;
 
 /// How long a secret is used before SSM is asked again, in the mean: 5 minutes less a tenth.
@@ -146,6 +149,19 @@ impl Bill {
     #[must_use]
     pub fn usd(&self) -> f64 {
         self.lines.iter().map(|line| line.usd).sum()
+    }
+
+    /// Deliveries in a second, in the mean.
+    #[must_use]
+    pub fn per_second(&self) -> f64 {
+        self.deliveries / MONTH_SECONDS
+    }
+
+    /// Below how many deliveries in a second there is always a poller free, if this is a bill for
+    /// batches of one: there is no batching window, so that nothing waits for others to come.
+    #[must_use]
+    pub fn filling_from(&self) -> f64 {
+        self.per_second() * POLLERS / self.environments
     }
 
     fn add(&mut self, price: Price, what: &'static str, quantity: f64) {
@@ -379,7 +395,7 @@ pub(super) const METRICS: f64 = 13.0;
 /// The metrics that the template's alarms watch.
 pub(super) const ALARM_METRICS: f64 = 12.0;
 /// Long polls of an event source mapping that finds nothing, in 30 days.
-const POLLS: f64 = 5.0 * MONTH_SECONDS / 20.0;
+const POLLS: f64 = POLLERS * MONTH_SECONDS / 20.0;
 
 fn exponent(number: u32) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)

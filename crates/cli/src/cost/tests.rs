@@ -276,34 +276,64 @@ fn the_readme_tells_what_the_model_gives() {
     let readme = fs::read_to_string(readme).unwrap();
     let all = cost(&[]);
     let failures = cost(&["--delivery-log", "failures"]);
-    let mut rows: Vec<String> = all
-        .services
-        .iter()
-        .zip(&failures.services)
-        .map(|(all, failures)| {
-            let usd = |row: &Row| dollars(row.amount.per_million_deliveries);
-            format!("| {} | {} | {} |", all.service, usd(all), usd(failures))
-        })
-        .collect();
     let row = |name: &str, all: Amount, failures: Amount| {
         let usd = |amount: Amount| dollars(amount.per_million_deliveries);
         format!("| {name} | {} | {} |", usd(all), usd(failures))
     };
-    rows.push(row("**in all**", all.total, failures.total));
+    let ones = [&all, &failures].map(|cost| cost.total_in_batches_of_one);
+    let mut rows = vec![
+        row("**in all**, batches of one", ones[0], ones[1]),
+        row("**in all**, batches of ten", all.total, failures.total),
+    ];
+    let services = all.services.iter().zip(&failures.services);
+    rows.extend(services.map(|(all, failures)| {
+        let name = format!("of that {}", all.service);
+        row(&name, all.amount, failures.amount)
+    }));
     let ten = cost(&["--fanout", "10"]);
     let ten_failures = cost(&["--fanout", "10", "--delivery-log", "failures"]);
     rows.push(row(
-        "with ten subscribers per event",
+        "batches of ten, ten subscribers per event",
         ten.total,
         ten_failures.total,
     ));
-    rows.push(row(
-        "with batches of one, as in thin traffic",
-        all.total_in_batches_of_one,
-        failures.total_in_batches_of_one,
-    ));
+    let limit = format!(
+        "below {:.0} deliveries a second",
+        all.batches_fill_from_per_second
+    );
+    assert!(readme.contains(&limit), "the README should have: {limit}");
     let table = rows.join("\n");
     assert!(readme.contains(&table), "the README should have:\n{table}");
+}
+
+#[test]
+fn which_sum_fits_follows_from_the_deliveries_in_a_second() {
+    let thin = cost(&[]);
+    assert_eq!(thin.deliveries_per_second, 0.385_802);
+    // Five pollers, each of which is busy for 120 ms.
+    assert_eq!(thin.batches_fill_from_per_second, 41.666_667);
+    assert!(
+        thin.to_string()
+            .contains("Batches of 1 fit this volume: below 42 ")
+    );
+    // 41.28 and 42.05 a second.
+    for (events, said) in [
+        ("107M", "Batches of 1 fit"),
+        ("109M", "It lies between the two"),
+    ] {
+        let text = cost(&["--events", events]).to_string();
+        assert!(text.contains(said), "{text}");
+    }
+    let text = cost(&["--batch", "1"]).to_string();
+    assert!(
+        !text.contains("fit this volume") && !text.contains("It lies between"),
+        "{text}"
+    );
+    assert!(
+        cost(&["--events", "1k"])
+            .to_string()
+            .contains(", <0.01 a second: ")
+    );
 }
 
 #[test]
@@ -311,15 +341,19 @@ fn the_text_tells_the_volume_the_sums_and_the_calls() {
     let text = cost(&["--fanout", "3", "--payload", "2KB", "--failure-rate", "1%"]).to_string();
     assert!(
         text.starts_with(
-            "3,000,000 deliveries a month: 1,000,000 events for 3 subscribers of 2,000 bytes, \
-             batches of 10\n1% of the attempts fail (standard), so that a delivery takes 1.01 \
+            "3,000,000 deliveries a month, 1.16 a second: 1,000,000 events for 3 subscribers of \
+             2,000 bytes\n1% of the attempts fail (standard), so that a delivery takes 1.01 \
              attempts and <0.0001% of them die\n\n"
         ),
         "{text}"
     );
     for row in [
         "EventBridge    published events                         0.33                      1.00\n",
-        "in all         batches of 10                            3.05                      9.16\n",
+        "in all         $ per million deliveries  $ a month\n\
+         batches of 1                      FILL1      FILL1\n\
+         batches of 10                     FILL2      FILL2\n\n\
+         Batches of 1 fit this volume: below 41 deliveries a second, evenly spread, none waits for \
+         others.\n",
         "UpdateItem                    0.0101\n",
     ] {
         assert!(text.contains(row), "{row}{text}");
