@@ -1,15 +1,13 @@
 //! What `cargo fuzz` runs is in a workspace of its own, which nothing here compiles: it has the same
 //! targets, and each by the same words.
 
-#![expect(clippy::unwrap_used, reason = "a test stops where it stands")]
-
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use fuzzing::TARGETS;
 
-fn folder() -> std::path::PathBuf {
+fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")
 }
 
