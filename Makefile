@@ -157,7 +157,10 @@ fuzz: ## The same with cargo fuzz, for one TARGET; needs nightly and cargo-fuzz
 	  echo "cargo-fuzz and a nightly compiler are needed, see docs/fuzzing.md; make fuzz-smoke needs neither." >&2; \
 	  exit 1; }
 	@test -n "$(TARGET)" || { echo "Which one? make fuzz TARGET=batch; there are:" >&2; ls fuzz/corpus >&2; exit 2; }
-	cargo +nightly fuzz run $(TARGET) -- -max_total_time=$(FUZZ_SECONDS)
+	@# What it finds goes into the first folder; the second has the seeds, which `make unit` runs.
+	@mkdir -p target/fuzz-corpus/$(TARGET)
+	cargo +nightly fuzz run $(TARGET) $(CURDIR)/target/fuzz-corpus/$(TARGET) \
+	  $(CURDIR)/fuzz/corpus/$(TARGET) -- -max_total_time=$(FUZZ_SECONDS)
 
 # ---- Production -----------------------------------------------------------------
 

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzzing::text::retry_after(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzzing::run("retry_after", data));

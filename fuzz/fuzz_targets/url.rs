@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzzing::endpoint::url(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzzing::run("url", data));

@@ -2,6 +2,7 @@
 //! AWS: `model` counts what is taken, `prices` says what that costs.
 
 mod amount;
+mod limits;
 mod model;
 mod prices;
 mod text;
@@ -10,11 +11,11 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use webhooks_core::calls::{self, Calls};
-use webhooks_core::policy::{self, RetryPolicy};
+use webhooks_core::policy::{self, HEADROOM, RetryPolicy};
 
-use crate::Context;
 use crate::error::Error;
 use crate::output::Report;
+use crate::{Context, schedule};
 use model::{Bill, Line, Volume};
 use prices::Price;
 
@@ -27,9 +28,8 @@ pub struct Arguments {
     #[arg(long, value_name = "NUMBER", default_value = "1M", value_parser = amount::count)]
     pub events: u64,
 
-    /// Subscribers of each event
-    #[arg(long, value_name = "NUMBER", default_value_t = 1,
-          value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    /// Subscribers of each event, such as 3 or 1k
+    #[arg(long, value_name = "NUMBER", default_value = "1", value_parser = amount::subscribers)]
     pub fanout: u32,
 
     /// Payload of a webhook, such as 300B, 2KB or 64KiB
@@ -92,6 +92,10 @@ pub struct Cost {
     pub assumed: Assumed,
     /// Deliveries in a month.
     pub deliveries: f64,
+    /// Deliveries in a second, in the mean.
+    pub deliveries_per_second: f64,
+    /// Below so many batches hold one, unless deliveries come in bursts; from there on they fill.
+    pub batches_fill_from_per_second: f64,
     /// Attempts of a delivery, in the mean.
     pub attempts_per_delivery: f64,
     /// Receives of a delivery from SQS, in the mean: those of dead ones are more.
@@ -104,14 +108,16 @@ pub struct Cost {
     pub lines: Vec<Row>,
     /// By service.
     pub services: Vec<Row>,
-    /// In all.
+    /// In all, in batches of as many as were asked about.
     pub total: Amount,
-    /// The same with batches of one, which is what thin traffic comes to.
+    /// The same in batches of one, which is what thin traffic comes to.
     pub total_in_batches_of_one: Amount,
     /// What comes on top each month, whatever the volume.
     pub fixed_per_month: Vec<Fixed>,
     /// Their sum.
     pub fixed_total: f64,
+    /// Which limits the volume does not fit into.
+    pub warnings: Vec<String>,
     /// The prices that were used.
     pub prices: &'static [Price],
 }
@@ -128,8 +134,8 @@ pub struct Assumed {
     pub payload_bytes: usize,
     /// With which chance an attempt fails.
     pub failure_rate: f64,
-    /// Messages in a batch of deliver.
-    pub batch: u8,
+    /// Messages in a batch of deliver: fewer than was asked for where Lambda takes no more.
+    pub batch: usize,
     /// In milliseconds.
     pub receiver_time_ms: u32,
     /// In milliseconds.
@@ -142,6 +148,8 @@ pub struct Assumed {
     pub policy: String,
     /// Most attempts by that.
     pub attempts_at_most: u32,
+    /// How many there are as a rule where all fail: a horizon may end them earlier.
+    pub attempts_usually: u32,
 }
 
 /// What something costs.
@@ -189,23 +197,39 @@ pub struct Fixed {
 /// Counts and prices.
 ///
 /// # Errors
-/// If there is no such policy, which the command line does not let through.
-pub async fn run(arguments: &Arguments, _: &Context) -> Result<Cost, Error> {
+/// If a Region is meant of which there are no prices, or there is no such policy, which the command
+/// line does not let through.
+pub async fn run(arguments: &Arguments, context: &Context) -> Result<Cost, Error> {
+    has_prices(context.global.region.as_deref())?;
     let policy = RetryPolicy::by_name(&arguments.policy)
         .ok_or_else(|| Error::Usage(format!("there is no policy `{}`", arguments.policy)))?;
     Ok(Cost::of(arguments, &policy))
 }
 
+/// Only what the command line says: a Region of the environment is there for the other verbs.
+fn has_prices(region: Option<&str>) -> Result<(), Error> {
+    match region {
+        None | Some(prices::REGION) => Ok(()),
+        Some(other) => Err(Error::Usage(format!(
+            "there are no prices of {other}, only of {}; leave --region out to see those",
+            prices::REGION
+        ))),
+    }
+}
+
 impl Cost {
     fn of(arguments: &Arguments, policy: &RetryPolicy) -> Self {
+        let attempts = schedule::expected_attempts(policy);
         let failure_time = arguments.failure_time.unwrap_or(arguments.receiver_time);
         let volume = Volume {
             events: arguments.events as f64,
             fanout: usize::try_from(arguments.fanout).unwrap_or(usize::MAX),
             payload: arguments.payload,
             failure_rate: arguments.failure_rate,
-            attempts: policy.attempts,
-            batch: arguments.batch.into(),
+            attempts,
+            // A horizon may end a run long before the receives that the most attempts could take.
+            let_go: policy.attempts.saturating_sub(attempts) + HEADROOM,
+            batch: limits::fitting(arguments.batch, arguments.payload),
             accept_seconds: f64::from(arguments.receiver_time) / 1000.0,
             fail_seconds: f64::from(failure_time) / 1000.0,
             memory_gb: f64::from(arguments.memory) / 1024.0,
@@ -230,15 +254,18 @@ impl Cost {
                 fanout: arguments.fanout,
                 payload_bytes: arguments.payload,
                 failure_rate: arguments.failure_rate,
-                batch: arguments.batch,
+                batch: volume.batch,
                 receiver_time_ms: arguments.receiver_time,
                 failure_time_ms: failure_time,
                 memory_mb: arguments.memory,
                 delivery_log: arguments.delivery_log,
                 policy: arguments.policy.clone(),
                 attempts_at_most: policy.attempts,
+                attempts_usually: attempts,
             },
             deliveries: bill.deliveries,
+            deliveries_per_second: rounded(bill.per_second()),
+            batches_fill_from_per_second: rounded(in_ones.filling_from()),
             attempts_per_delivery: rounded(bill.attempts),
             receives_per_delivery: rounded(bill.receives),
             dead_share: bill.dead,
@@ -275,6 +302,7 @@ impl Cost {
                     per_month: rounded(line.usd),
                 })
                 .collect(),
+            warnings: limits::exceeded(&bill),
             prices: &prices::ALL,
         }
     }

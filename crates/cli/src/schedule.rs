@@ -228,6 +228,14 @@ fn lines(policy: &RetryPolicy, horizon: u64) -> Vec<Line> {
     lines
 }
 
+/// How many attempts a published policy comes to as a rule, where nobody asks for longer waits.
+pub(crate) fn expected_attempts(policy: &RetryPolicy) -> u32 {
+    let contract = Contract::published(policy.clone());
+    contract
+        .attempts_usually
+        .unwrap_or(contract.attempts_at_most)
+}
+
 /// How many attempts there are if chance has no say.
 fn usual_attempts(policy: &RetryPolicy, horizon: u64) -> u32 {
     let mut age = 0;

@@ -1,10 +1,11 @@
 //! An invocation of deliver: whatever comes in, Lambda gets an answer that it understands, and no
 //! message is deleted of which that was not decided.
 //!
-//! AWS is played within the process, without a network; attempts go to a port that nobody listens
-//! on.
+//! AWS is played within the process, without a network; attempts go to a port of this machine that
+//! nobody listens on, or to one that takes everything.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -21,72 +22,87 @@ use aws_smithy_runtime_api::http::StatusCode;
 use aws_smithy_types::body::SdkBody;
 use deliver::{Config, Deliver, SqsEvent};
 use lambda_runtime::Context;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use webhooks_core::job::Job;
 use webhooks_core::setting::Settings;
 
-/// The first byte says how AWS answers; from the second on it is the invocation's JSON or, if the
-/// first byte is 8 or more, the bodies of messages, one on each line.
+use crate::partner::partner;
+
+/// The first byte says how AWS and the partner answer; from the second on it is the invocation's
+/// JSON or, with the bit of 8, the bodies of messages, one on each line.
 ///
 /// # Panics
-/// If the answer is none that Lambda takes, or leaves out a message that must stay.
+/// If the answer is none that Lambda takes, leaves out a message that must stay, or has one in it
+/// that must not come back; or if there is none, though each record has an id.
 pub fn batch(data: &[u8]) {
     let Some((mode, data)) = data.split_first() else {
         return;
     };
-    let Ok(text) = str::from_utf8(data) else {
-        return;
-    };
-    let event = if mode & 8 == 0 {
-        text.to_owned()
+    let are_bodies = mode & 8 != 0;
+    let event = if are_bodies {
+        event_of(&String::from_utf8_lossy(data)).into_bytes()
     } else {
-        event_of(text)
+        data.to_owned()
     };
-    // What is not JSON the runtime refuses, and so what stands for a record and can not be read, such
-    // as a number without end: the whole batch comes back.
-    let Ok(invocation) = serde_json::from_str::<SqsEvent>(&event) else {
+    // As the runtime reads it. What is not JSON it refuses, and so what stands for a record and can
+    // not be read, such as a number without end: the whole batch comes back.
+    let Ok(invocation) = serde_json::from_slice::<SqsEvent>(&event) else {
         return;
     };
     let tables = Tables::of(*mode);
-    TABLES.store(mode & 3, Ordering::SeqCst);
+    TABLES.store(mode & 7, Ordering::SeqCst);
     let function = function();
     let mut context = Context::default();
     let end = SystemTime::now() + Duration::from_secs(60);
     context.deadline = u64::try_from(end.duration_since(UNIX_EPOCH).unwrap().as_millis()).unwrap();
+    let deliver = function.of(tables);
     let answer = function
         .runtime
-        .block_on(Arc::clone(&function.deliver).handle(invocation, context));
+        .block_on(Arc::clone(deliver).handle(invocation, context));
 
-    // An error brings the whole batch back.
-    let Ok(answer) = answer else {
-        return;
+    // What is not UTF-8 is in texts that nobody reads.
+    let event = String::from_utf8_lossy(&event);
+    let records = records(&event);
+    let answer = match answer {
+        Ok(answer) => serde_json::to_value(&answer).expect("the answer is JSON"),
+        // It brings the whole batch back, so that there must be no other way.
+        Err(error) => {
+            let all_have_ids =
+                records.is_some_and(|records| records.iter().all(|record| record.id.is_some()));
+            assert!(!all_have_ids, "{error}: {event}");
+            return;
+        }
     };
-    let answer = serde_json::to_value(&answer).expect("the answer is JSON");
     let reported = reported(&answer);
-    let records = records(&event).expect("what has no records is refused");
+    let records = records.expect("what has no records is refused");
     for id in &reported {
         let known = records
             .iter()
             .any(|record| record.id.as_deref() == Some(id));
         assert!(known, "{id} is not of the batch: {event}");
     }
+    let mut staying = HashSet::new();
     for record in &records {
-        let stays = match &record.job {
-            // It goes to the dead-letter queue.
-            None => true,
-            Some(()) => match tables {
-                Tables::Failing | Tables::Odd | Tables::Subscribed => true,
-                Tables::Empty => false,
-            },
-        };
-        if stays {
+        if record.stays(tables) {
             let id = record
                 .id
                 .as_deref()
                 .unwrap_or_else(|| panic!("a message without an id would be deleted: {event}"));
             assert!(reported.contains(id), "{id} would be deleted: {event}");
+            staying.insert(id);
+        }
+    }
+    // It has no subscription, or is delivered. An attempt is made of what has just been sent and was
+    // never received before; of bodies alone all is like that.
+    if tables == Tables::Empty || (tables == Tables::Accepting && are_bodies) {
+        for id in &reported {
+            assert!(
+                staying.contains(id.as_str()),
+                "{id} would come back: {event}"
+            );
         }
     }
 }
@@ -111,27 +127,69 @@ fn reported(answer: &Value) -> HashSet<String> {
 struct Record {
     id: Option<String>,
     /// Whether it is a delivery job.
-    job: Option<()>,
+    is_job: bool,
+}
+
+impl Record {
+    /// Whether the message must not be deleted.
+    fn stays(&self, tables: Tables) -> bool {
+        // What is no job goes to the dead-letter queue.
+        !self.is_job
+            || match tables {
+                Tables::Failing | Tables::Odd | Tables::Subscribed => true,
+                Tables::Empty | Tables::Accepting => false,
+            }
+    }
 }
 
 fn records(event: &str) -> Option<Vec<Record>> {
-    // Not as values: one of a pair with the same name would be lost.
-    let members: HashMap<String, Box<RawValue>> = serde_json::from_str(event).ok()?;
-    let records: Vec<Box<RawValue>> = serde_json::from_str(members.get("Records")?.get()).ok()?;
+    let records = members(event, &["Records"])?.remove("Records")?;
+    let records: Vec<Box<RawValue>> = serde_json::from_str(records.get()).ok()?;
     let read = |record: &RawValue| {
-        let text = |name: &str| {
-            let fields: HashMap<String, Box<RawValue>> = serde_json::from_str(record.get()).ok()?;
-            let text: String = serde_json::from_str(fields.get(name)?.get()).ok()?;
-            Some(text)
-        };
+        let known = ["messageId", "receiptHandle", "body", "attributes"];
+        let fields = members(record.get(), &known).unwrap_or_default();
+        let text = |name: &str| serde_json::from_str::<String>(fields.get(name)?.get()).ok();
         Record {
             id: text("messageId").filter(|id| !id.is_empty()),
-            job: text("body")
-                .filter(|body| Job::parse(body).is_ok())
-                .map(drop),
+            is_job: text("body").is_some_and(|body| Job::parse(&body).is_ok()),
         }
     };
     Some(records.iter().map(|record| read(record)).collect())
+}
+
+/// The members of an object; nothing if one that is known is there twice, as nobody knows which of
+/// the two is meant.
+fn members(json: &str, known: &[&str]) -> Option<HashMap<String, Box<RawValue>>> {
+    let Members(members) = serde_json::from_str(json).ok()?;
+    let is_twice = known
+        .iter()
+        .any(|known| members.iter().filter(|(name, _)| name == known).count() > 1);
+    (!is_twice).then(|| members.into_iter().collect())
+}
+
+/// In their order: a map would lose one of two with the same name.
+struct Members(Vec<(String, Box<RawValue>)>);
+
+impl<'de> Deserialize<'de> for Members {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Read;
+        impl<'de> Visitor<'de> for Read {
+            type Value = Members;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Members, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = object.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+        deserializer.deserialize_map(Read)
+    }
 }
 
 fn event_of(bodies: &str) -> String {
@@ -150,25 +208,28 @@ fn event_of(bodies: &str) -> String {
     json!({"Records": records}).to_string()
 }
 
-/// How the tables and SSM answer.
+/// How the tables, SSM and the partner answer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Tables {
     /// With an error.
     Failing,
     /// With nothing.
     Empty,
-    /// With a subscription for every key, and a secret for every name.
+    /// With a subscription for every key, and a secret for every name; the partner is away.
     Subscribed,
+    /// The same, and the partner takes everything.
+    Accepting,
     /// With something else than what was asked for.
     Odd,
 }
 
 impl Tables {
     fn of(mode: u8) -> Self {
-        match mode & 3 {
-            0 => Self::Failing,
-            1 => Self::Empty,
+        match mode & 7 {
+            0 | 4 => Self::Failing,
+            1 | 5 => Self::Empty,
             2 => Self::Subscribed,
+            6 => Self::Accepting,
             _ => Self::Odd,
         }
     }
@@ -179,7 +240,21 @@ static TABLES: AtomicU8 = AtomicU8::new(0);
 
 struct Function {
     runtime: Runtime,
-    deliver: Arc<Deliver>,
+    /// An environment that has seen AWS answer in many ways, some of which it remembers for a while.
+    shaken: Arc<Deliver>,
+    /// Two that always see it answer in the same way.
+    empty: Arc<Deliver>,
+    accepting: Arc<Deliver>,
+}
+
+impl Function {
+    fn of(&self, tables: Tables) -> &Arc<Deliver> {
+        match tables {
+            Tables::Failing | Tables::Odd | Tables::Subscribed => &self.shaken,
+            Tables::Empty => &self.empty,
+            Tables::Accepting => &self.accepting,
+        }
+    }
 }
 
 fn function() -> &'static Function {
@@ -196,15 +271,19 @@ fn function() -> &'static Function {
             };
             Some(value.to_owned())
         };
-        let config = Config::from_settings(&Settings::new(&environment)).expect("settings");
+        let deliver = || {
+            let config = Config::from_settings(&Settings::new(&environment)).expect("settings");
+            Arc::new(Deliver::new(config, "fuzzed".to_owned(), &aws()).expect("TLS"))
+        };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .expect("a runtime");
-        let deliver = Deliver::new(config, "fuzzed".to_owned(), &aws()).expect("TLS");
         Function {
             runtime,
-            deliver: Arc::new(deliver),
+            shaken: deliver(),
+            empty: deliver(),
+            accepting: deliver(),
         }
     })
 }
@@ -249,7 +328,7 @@ fn answer(request: &HttpRequest) -> (u16, Value) {
         (Tables::Failing, _) => (500, json!({"__type": "InternalServerError"})),
         (Tables::Odd, _) => (200, json!({"Responses": {"other": []}, "Failed": null})),
         (tables, "BatchGetItem") => (200, found(&input, tables)),
-        (Tables::Subscribed, "GetParameters") => {
+        (Tables::Subscribed | Tables::Accepting, "GetParameters") => {
             let names = input.get("Names").and_then(Value::as_array);
             let names = names.cloned().unwrap_or_default();
             let value = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3";
@@ -262,7 +341,7 @@ fn answer(request: &HttpRequest) -> (u16, Value) {
                 json!({"Parameters": parameters, "InvalidParameters": []}),
             )
         }
-        (Tables::Empty | Tables::Subscribed, _) => (200, json!({})),
+        (Tables::Empty | Tables::Subscribed | Tables::Accepting, _) => (200, json!({})),
     }
 }
 
@@ -273,10 +352,15 @@ fn found(input: &Value, tables: Tables) -> Value {
     for (table, asked) in tables_asked.into_iter().flatten() {
         let keys = asked.get("Keys").and_then(Value::as_array);
         let keys = keys.cloned().unwrap_or_default();
-        let rows = if table == SUBSCRIPTIONS && tables == Tables::Subscribed {
+        let url = match tables {
+            Tables::Subscribed => Some("http://127.0.0.1:1/".to_owned()),
+            Tables::Accepting => Some(format!("http://{}/", partner())),
+            Tables::Failing | Tables::Empty | Tables::Odd => None,
+        };
+        let rows = if let Some(url) = url.filter(|_| table == SUBSCRIPTIONS) {
             let row = |mut key: Value| {
                 let row = key.as_object_mut().expect("a key");
-                row.insert("url".into(), json!({"S": "http://127.0.0.1:1/"}));
+                row.insert("url".into(), json!({"S": url}));
                 row.insert("enabled".into(), json!({"BOOL": true}));
                 key
             };

@@ -59,8 +59,7 @@ pub fn url(data: &[u8]) {
     }
 }
 
-/// An address that passes is none of those that the standard library knows to be special, and an
-/// IPv6 address that carries an IPv4 address never passes if that does not.
+/// An address passes if, and only if, it is public by a second reading of the registries.
 ///
 /// # Panics
 /// If that does not hold.
@@ -74,18 +73,10 @@ pub fn address(data: &[u8]) {
         (None, None) => return,
     };
     let judged = address::judge(ipv6.into());
-    if judged.is_ok() {
-        assert!(!is_surely_private(ipv6.into()), "{ipv6}");
-        if let Some(carried) = ipv6.to_ipv4() {
-            assert_eq!(address::judge(carried.into()), Ok(()), "{ipv6}");
-        }
-    }
+    assert_eq!(judged.is_ok(), !is_surely_private(ipv6.into()), "{ipv6}");
     if let Some(ipv4) = ipv4 {
         let alone = address::judge(ipv4.into());
-        assert_eq!(alone.is_ok(), judged.is_ok(), "{ipv4}");
-        if alone.is_ok() {
-            assert!(!is_surely_private(ipv4.into()), "{ipv4}");
-        }
+        assert_eq!(alone.is_ok(), !is_surely_private(ipv4.into()), "{ipv4}");
     }
     assert_eq!(
         PRODUCTION.judge_address(ipv6.into()).is_ok(),
@@ -94,29 +85,136 @@ pub fn address(data: &[u8]) {
     assert_eq!(LOCAL.judge_address(ipv6.into()), Ok(()));
 }
 
-/// A second reading of the registries, as far as the standard library has one.
+/// The special ranges of IPv4, from their first to their last address, in order.
+const SPECIAL_IPV4: [(&str, &str); 18] = [
+    ("0.0.0.0", "0.255.255.255"),
+    ("10.0.0.0", "10.255.255.255"),
+    // RFC 6598, carriers' own, where some clouds have their metadata service.
+    ("100.64.0.0", "100.127.255.255"),
+    ("127.0.0.0", "127.255.255.255"),
+    ("168.63.129.16", "168.63.129.16"),
+    ("169.254.0.0", "169.254.255.255"),
+    ("172.16.0.0", "172.31.255.255"),
+    ("192.0.0.0", "192.0.0.255"),
+    ("192.0.2.0", "192.0.2.255"),
+    ("192.31.196.0", "192.31.196.255"),
+    ("192.52.193.0", "192.52.193.255"),
+    ("192.88.99.0", "192.88.99.255"),
+    ("192.168.0.0", "192.168.255.255"),
+    ("192.175.48.0", "192.175.48.255"),
+    ("198.18.0.0", "198.19.255.255"),
+    ("198.51.100.0", "198.51.100.255"),
+    ("203.0.113.0", "203.0.113.255"),
+    // Multicast, then reserved.
+    ("224.0.0.0", "255.255.255.255"),
+];
+
+/// Those of IPv6. What carries an IPv4 address and is not in here is judged by that.
+const SPECIAL_IPV6: [(&str, &str); 14] = [
+    // Unspecified, loopback, and what was IPv4-compatible.
+    ("::", "::ffff:ffff"),
+    ("64:ff9b:1::", "64:ff9b:1:ffff:ffff:ffff:ffff:ffff"),
+    ("100::", "100::ffff:ffff:ffff:ffff"),
+    // Teredo, benchmarks, AMT, AS112, ORCHID: all that is for protocols.
+    ("2001::", "2001:1ff:ffff:ffff:ffff:ffff:ffff:ffff"),
+    ("2001:db8::", "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff"),
+    // 6to4.
+    ("2002::", "2002:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+    ("2620:4f:8000::", "2620:4f:8000:ffff:ffff:ffff:ffff:ffff"),
+    ("3fff::", "3fff:fff:ffff:ffff:ffff:ffff:ffff:ffff"),
+    // Segment routing.
+    ("5f00::", "5f00:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+    // Reserved.
+    ("4000::", "fbff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+    // Unique local, link-local, site-local, multicast.
+    ("fc00::", "fdff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+    ("fe80::", "febf:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+    ("fec0::", "feff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+    ("ff00::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),
+];
+
+/// A second reading of the registries: other words for the same ranges, and nothing shared.
 fn is_surely_private(address: IpAddr) -> bool {
+    let within = |(first, last): &(&str, &str)| {
+        let bound = |text: &str| text.parse::<IpAddr>().expect("an address");
+        (bound(first)..=bound(last)).contains(&address)
+    };
     match address {
-        IpAddr::V4(ipv4) => {
-            ipv4.is_loopback()
-                || ipv4.is_private()
-                || ipv4.is_link_local()
-                || ipv4.is_broadcast()
-                || ipv4.is_documentation()
-                || ipv4.is_multicast()
-                || ipv4.octets().first() == Some(&0)
-                // RFC 6598, carriers' own, where some clouds have their metadata service.
-                || matches!(ipv4.octets(), [100, 64..=127, ..])
-        }
+        IpAddr::V4(_) => SPECIAL_IPV4.iter().any(within),
         IpAddr::V6(ipv6) => {
-            ipv6.is_loopback()
-                || ipv6.is_unspecified()
-                || ipv6.is_multicast()
-                || ipv6.is_unique_local()
-                || ipv6.is_unicast_link_local()
-                || ipv6
-                    .to_ipv4_mapped()
-                    .is_some_and(|ipv4| is_surely_private(ipv4.into()))
+            // A 96-bit prefix, and an IPv4 address: mapped (RFC 4291) and NAT64 (RFC 6052).
+            let text = |prefix: &str| prefix.parse::<Ipv6Addr>().expect("a prefix").to_bits();
+            let bits = ipv6.to_bits();
+            let carries = [text("::ffff:0:0"), text("64:ff9b::")]
+                .iter()
+                .any(|prefix| bits >> 32 == prefix >> 32);
+            if carries {
+                let [.., a, b, c, d] = bits.to_be_bytes();
+                return is_surely_private(Ipv4Addr::new(a, b, c, d).into());
+            }
+            // Of all the rest only 2000::/3 is given out.
+            SPECIAL_IPV6.iter().any(within) || bits >> 125 != 1
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_everybody_knows_to_be_public_passes() {
+        for public in [
+            "1.1.1.1",
+            "8.8.8.8",
+            "9.9.9.9",
+            "52.94.236.248",
+            "192.0.1.1",
+            "198.20.0.1",
+            "::ffff:8.8.8.8",
+            "64:ff9b::8.8.8.8",
+            "2001:4860:4860::8888",
+            "2606:4700:4700::1111",
+            "2620:fe::fe",
+            "2a00:1450:4001::1",
+        ] {
+            let parsed: IpAddr = public.parse().unwrap();
+            assert_eq!(address::judge(parsed), Ok(()), "{public}");
+            assert!(!is_surely_private(parsed), "{public}");
+        }
+    }
+
+    #[test]
+    fn the_ends_of_each_special_range_do_not_pass() {
+        for (first, last) in SPECIAL_IPV4.iter().chain(&SPECIAL_IPV6) {
+            for end in [first, last] {
+                let parsed: IpAddr = end.parse().unwrap();
+                assert!(address::judge(parsed).is_err(), "{end}");
+            }
+        }
+    }
+
+    #[test]
+    fn beside_the_ranges_it_is_as_the_second_reading_says() {
+        for (first, last) in SPECIAL_IPV4.iter() {
+            let bits = |text: &str| text.parse::<Ipv4Addr>().unwrap().to_bits();
+            for bits in [bits(first).checked_sub(1), bits(last).checked_add(1)] {
+                let beside = bits.map(|bits| IpAddr::from(Ipv4Addr::from_bits(bits)));
+                if let Some(beside) = beside {
+                    let is_public = !is_surely_private(beside);
+                    assert_eq!(address::judge(beside).is_ok(), is_public, "{beside}");
+                }
+            }
+        }
+        for (first, last) in SPECIAL_IPV6.iter() {
+            let bits = |text: &str| text.parse::<Ipv6Addr>().unwrap().to_bits();
+            for bits in [bits(first).checked_sub(1), bits(last).checked_add(1)] {
+                let beside = bits.map(|bits| IpAddr::from(Ipv6Addr::from_bits(bits)));
+                if let Some(beside) = beside {
+                    let is_public = !is_surely_private(beside);
+                    assert_eq!(address::judge(beside).is_ok(), is_public, "{beside}");
+                }
+            }
         }
     }
 }

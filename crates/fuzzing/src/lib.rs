@@ -25,6 +25,7 @@
 pub mod batch;
 pub mod endpoint;
 pub mod mutation;
+mod partner;
 pub mod signature;
 pub mod text;
 
@@ -42,3 +43,13 @@ pub const TARGETS: [(&str, Target); 8] = [
     ("verify", signature::verify),
     ("batch", batch::batch),
 ];
+
+/// Runs a target by its name, as `fuzz/fuzz_targets` does.
+///
+/// # Panics
+/// If its property does not hold, or there is no such target.
+pub fn run(name: &str, data: &[u8]) {
+    let target = TARGETS.into_iter().find(|(target, _)| *target == name);
+    let (_, target) = target.unwrap_or_else(|| panic!("there is no target {name}"));
+    target(data);
+}

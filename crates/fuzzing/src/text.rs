@@ -17,7 +17,7 @@ fn now() -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(1_796_040_000)
 }
 
-/// A `Retry-After` is digits alone or a date, and whatever it asks for, no policy waits longer than
+/// A `Retry-After` is digits alone or a date as the library reads it, and whatever it asks for, no policy waits longer than
 /// its queue can.
 ///
 /// # Panics
@@ -26,6 +26,8 @@ pub fn retry_after(data: &[u8]) {
     let parsed = RetryAfter::parse(data);
     let value = data.trim_ascii();
     let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+    let date = str::from_utf8(value).ok();
+    let date = date.and_then(|text| httpdate::parse_http_date(text).ok());
     match parsed {
         Some(RetryAfter::Seconds(seconds)) => {
             assert!(is_number, "{data:?}");
@@ -39,11 +41,12 @@ pub fn retry_after(data: &[u8]) {
         }
         Some(RetryAfter::At(time)) => {
             assert!(!is_number, "{data:?}");
+            assert_eq!(Some(time), date, "{data:?}");
             // It is the date that it says: the same second, written in the usual format.
             let date = httpdate::fmt_http_date(time);
             assert_eq!(RetryAfter::parse(date.as_bytes()), parsed, "{data:?}");
         }
-        None => assert!(!is_number, "{data:?}"),
+        None => assert!(!is_number && date.is_none(), "{data:?}"),
     }
     for name in NAMES {
         let policy = RetryPolicy::by_name(name).expect("a published policy");

@@ -31,7 +31,7 @@ fn assert_holds(target: &str, runs: u32) {
 }
 
 #[test]
-fn a_retry_after_is_digits_or_a_date_and_no_wait_is_longer_than_the_queue_keeps() {
+fn a_retry_after_is_digits_or_a_date_of_the_library_and_no_wait_is_longer_than_the_queue_keeps() {
     assert_holds("retry_after", 20_000);
 }
 
@@ -56,16 +56,16 @@ fn a_url_that_passes_is_public_and_passes_again_as_it_is() {
 }
 
 #[test]
-fn an_address_that_passes_is_none_that_is_known_to_be_special() {
+fn an_address_passes_if_and_only_if_a_second_reading_calls_it_public() {
     assert_holds("address", 50_000);
 }
 
 #[test]
-fn nothing_is_verified_that_the_official_library_refuses() {
+fn what_the_official_library_signs_is_verified_and_nothing_that_it_refuses() {
     assert_holds("verify", 5_000);
 }
 
 #[test]
-fn any_batch_is_answered_in_a_form_that_deletes_nothing_by_accident() {
+fn any_batch_is_answered_and_deletes_nothing_by_accident_and_keeps_nothing_that_is_done() {
     assert_holds("batch", 2_000);
 }

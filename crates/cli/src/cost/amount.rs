@@ -1,30 +1,49 @@
 //! Numbers as people write them: `1M`, `2KB`, `1%`.
 
+use webhooks_core::calls::JOB_ENVELOPE_BYTES;
+use webhooks_core::packing::MAX_BYTES;
+
 /// The most events that can be asked about: beyond, nothing of the model holds.
 const MOST: u64 = 1_000_000_000_000;
+
+/// What a number of things can be counted in.
+const COUNTED: [(&str, u64); 3] = [("k", 1_000), ("M", 1_000_000), ("B", 1_000_000_000)];
 
 /// Reads a number of things: `250000`, `1_000_000`, `250k`, `1.5M`, `2B`.
 ///
 /// # Errors
 /// If it is none, or none from 1 to 10^12.
 pub fn count(text: &str) -> Result<u64, String> {
-    let units = [("k", 1_000), ("M", 1_000_000), ("B", 1_000_000_000)];
-    whole(text, &units)
+    whole(text, &COUNTED)
         .filter(|count| (1..=MOST).contains(count))
         .ok_or_else(|| {
             "expected a number from 1 to 1000B, such as 250k, 1.5M or 1_000_000".to_owned()
         })
 }
 
+/// The most subscribers of an event that can be asked about.
+const MOST_SUBSCRIBERS: u32 = 100_000;
+
+/// Reads a number of subscribers: `1`, `25`, `1k`.
+///
+/// # Errors
+/// If it is none, or none from 1 to 100,000.
+pub fn subscribers(text: &str) -> Result<u32, String> {
+    whole(text, &COUNTED)
+        .and_then(|count| u32::try_from(count).ok())
+        .filter(|count| (1..=MOST_SUBSCRIBERS).contains(count))
+        .ok_or_else(|| "expected a number from 1 to 100k, such as 3, 1.5k or 1_000".to_owned())
+}
+
 /// Reads a size in bytes: `300B`, `2KB` (2000), `2KiB` (2048), `1MiB`.
 ///
 /// # Errors
-/// If it is none, or too large for an event.
+/// If it is none, or too large for a job with its envelope.
 pub fn size(text: &str) -> Result<usize, String> {
-    const LARGEST: u64 = 1_048_576;
+    const LARGEST: usize = MAX_BYTES - JOB_ENVELOPE_BYTES;
     let units = [
         ("KiB", 1024),
-        ("MiB", LARGEST),
+        ("MiB", 1_048_576),
         ("KB", 1000),
         ("MB", 1_000_000),
         ("B", 1),
@@ -37,10 +56,10 @@ pub fn size(text: &str) -> Result<usize, String> {
         .flatten()
         .filter(|bytes| *bytes > 0)
         .ok_or_else(|| expected.to_owned())?;
-    if bytes > LARGEST {
-        return Err("an event with its envelope must fit into 1MiB".to_owned());
-    }
-    usize::try_from(bytes).map_err(|_| expected.to_owned())
+    usize::try_from(bytes)
+        .ok()
+        .filter(|bytes| *bytes <= LARGEST)
+        .ok_or_else(|| format!("a job must fit into 1MiB with its envelope: at most {LARGEST}B"))
 }
 
 /// Reads a rate: `1%`, `0.5%` or `0.01`.
@@ -84,7 +103,9 @@ fn whole(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     };
     let scale = 10_u64.checked_pow(u32::try_from(fraction.len()).ok()?)?;
     let parts = digits(fraction)?.checked_mul(unit)?;
-    if fraction.contains('_') || number.starts_with('_') || !parts.is_multiple_of(scale) {
+    // Between two digits, and one at a time.
+    let is_apart = whole.starts_with('_') || whole.ends_with('_') || whole.contains("__");
+    if fraction.contains('_') || is_apart || !parts.is_multiple_of(scale) {
         return None;
     }
     digits(whole)?.checked_mul(unit)?.checked_add(parts / scale)
@@ -123,6 +144,10 @@ mod tests {
             "1M ",
             " 1",
             "_1",
+            "1_",
+            "1__0",
+            "1_k",
+            "1_.5k",
             "1._5M",
             "1.",
             ".5M",
@@ -140,6 +165,20 @@ mod tests {
     }
 
     #[test]
+    fn subscribers_are_counted_as_events_are() {
+        for (text, number) in [("1", 1), ("1k", 1000), ("1.5k", 1500), ("100_000", 100_000)] {
+            assert_eq!(subscribers(text), Ok(number), "{text}");
+        }
+        for bad in ["", "0", "-1", "1__0", "100001", "1M", "5000000B"] {
+            assert_eq!(
+                subscribers(bad),
+                Err("expected a number from 1 to 100k, such as 3, 1.5k or 1_000".into()),
+                "{bad}"
+            );
+        }
+    }
+
+    #[test]
     fn sizes_are_read_with_their_units() {
         for (text, bytes) in [
             ("300B", 300),
@@ -147,7 +186,8 @@ mod tests {
             ("2KiB", 2048),
             ("1.5KB", 1500),
             ("1MB", 1_000_000),
-            ("1MiB", 1_048_576),
+            ("1023KiB", 1_047_552),
+            ("1048311B", 1_048_311),
         ] {
             assert_eq!(size(text), Ok(bytes), "{text}");
         }
@@ -158,10 +198,10 @@ mod tests {
                 "{bad}"
             );
         }
-        for large in ["1048577B", "2MiB"] {
+        for large in ["1048312B", "1MiB", "2MiB"] {
             assert_eq!(
                 size(large),
-                Err("an event with its envelope must fit into 1MiB".into())
+                Err("a job must fit into 1MiB with its envelope: at most 1048311B".into())
             );
         }
     }

@@ -9,7 +9,6 @@ use webhooks_core::calls::{
     JOB_ENVELOPE_BYTES, METRICS_BYTES_PER_ATTEMPT, METRICS_LINE_BYTES, RECORD_BYTES,
     RECORD_BYTES_PER_ATTEMPT, SUBSCRIPTION_BYTES, at_least_one, billed_requests, chunks,
 };
-use webhooks_core::policy::HEADROOM;
 
 use super::prices::{self, Price};
 
@@ -43,6 +42,9 @@ const BODY_MAX: usize = 336 * 1024;
 /// An asynchronous invocation has one request for so many bytes, and another for each chunk beyond.
 const INVOCATION_BYTES: usize = 262_144;
 
+/// Lambda begins to poll a queue with so many at once.
+const POLLERS: f64 = 5.0;
+
 const MONTH_SECONDS: f64 = 30.0 * 86_400.0;
 
 /// How long a secret is used before SSM is asked again, in the mean: 5 minutes less a tenth.
@@ -59,8 +61,10 @@ pub struct Volume {
     pub payload: usize,
     /// With which chance an attempt fails, from 0 to 1.
     pub failure_rate: f64,
-    /// Most attempts of a delivery.
+    /// Attempts of a delivery that always fails, as the schedule has them.
     pub attempts: u32,
+    /// Receives of a dead delivery without an attempt, until SQS lets it go.
+    pub let_go: u32,
     /// Messages in a batch of deliver, from 1 to 10.
     pub batch: usize,
     /// How long a partner takes to accept, in seconds.
@@ -101,6 +105,10 @@ pub struct Bill {
     pub receives: f64,
     /// The calls of each, in the mean.
     pub calls: Calls,
+    /// How many environments of deliver are busy, in the mean.
+    pub environments: f64,
+    /// How often a second SSM is asked, in the mean.
+    pub parameters_per_second: f64,
     /// What costs something.
     pub lines: Vec<Line>,
 }
@@ -113,17 +121,25 @@ impl Bill {
         let tries = (0..volume.attempts).map(|before| p.powi(exponent(before)));
         let attempts: f64 = tries.sum();
         let dead = p.powi(exponent(volume.attempts));
-        let receives = attempts + dead * f64::from(HEADROOM);
+        let receives = attempts + dead * f64::from(volume.let_go);
         let mut bill = Self {
             deliveries: volume.events * float(volume.fanout),
             attempts,
             dead,
             receives,
             calls: Calls::default(),
+            environments: 0.0,
+            parameters_per_second: 0.0,
             lines: Vec::new(),
         };
-        bill.fan_out(volume);
-        bill.deliver(volume);
+        let sent = bill.fan_out(volume);
+        let received = bill.deliver(volume);
+        // Every job has a group, its subscriber.
+        bill.add(
+            prices::FAIR_QUEUE,
+            "fair queues, surcharge; basis not confirmed",
+            sent + received,
+        );
         bill.remember(volume);
         bill.tell(volume);
         bill
@@ -133,6 +149,19 @@ impl Bill {
     #[must_use]
     pub fn usd(&self) -> f64 {
         self.lines.iter().map(|line| line.usd).sum()
+    }
+
+    /// Deliveries in a second, in the mean.
+    #[must_use]
+    pub fn per_second(&self) -> f64 {
+        self.deliveries / MONTH_SECONDS
+    }
+
+    /// Below how many deliveries in a second there is always a poller free, if this is a bill for
+    /// batches of one: there is no batching window, so that nothing waits for others to come.
+    #[must_use]
+    pub fn filling_from(&self) -> f64 {
+        self.per_second() * POLLERS / self.environments
     }
 
     fn add(&mut self, price: Price, what: &'static str, quantity: f64) {
@@ -145,8 +174,8 @@ impl Bill {
         });
     }
 
-    /// What happens once for each event.
-    fn fan_out(&mut self, volume: &Volume) {
+    /// What happens once for each event. Gives how many requests carry jobs to the queue.
+    fn fan_out(&mut self, volume: &Volume) -> f64 {
         let Volume { events, fanout, .. } = *volume;
         let event_bytes = volume.payload + EVENT_ENVELOPE_BYTES;
         let job_bytes = volume.payload + JOB_ENVELOPE_BYTES;
@@ -181,12 +210,10 @@ impl Bill {
             "dispatch, subscriptions",
             events * float(rows_bytes.div_ceil(READ_BYTES)),
         );
-        self.add(
-            prices::SQS_REQUEST,
-            "dispatch, jobs sent",
-            events * float(billed_requests(fanout, job_bytes)),
-        );
+        let sent = events * float(billed_requests(fanout, job_bytes));
+        self.add(prices::SQS_REQUEST, "dispatch, jobs sent", sent);
         self.calls = self.calls.plus(calls.times(1.0 / float(fanout)));
+        sent
     }
 
     /// What a batch of ten with this volume's mix of messages looks like.
@@ -200,7 +227,7 @@ impl Bill {
             first_failed: p * first,
             again_delivered: (1.0 - p) * again,
             again_failed: p * again,
-            dead_before: self.dead * f64::from(HEADROOM) / self.receives,
+            dead_before: self.dead * f64::from(volume.let_go) / self.receives,
             died: self.dead / self.receives,
             unknown_secrets: 0,
             log: volume.log,
@@ -212,8 +239,8 @@ impl Bill {
         self.deliveries * self.receives / float(volume.batch)
     }
 
-    /// What happens for each batch.
-    fn deliver(&mut self, volume: &Volume) {
+    /// What happens for each batch. Gives how many requests carry jobs from the queue.
+    fn deliver(&mut self, volume: &Volume) -> f64 {
         let batch = self.batch(volume);
         let batches = self.batches(volume);
         let mut calls = Calls::of_batch(&batch);
@@ -224,13 +251,17 @@ impl Bill {
         // A batch lasts as long as its slowest attempt.
         let waiting = failing * fail.max(accept) + (attempting - failing) * accept;
         let seconds = BATCH_SECONDS + waiting;
-        let environments = (batches * seconds / MONTH_SECONDS).ceil().max(1.0);
+        self.environments = batches * seconds / MONTH_SECONDS;
+        let environments = self.environments.ceil().max(1.0);
         let attempts = self.deliveries * self.attempts;
         let secrets =
             (environments * float(volume.fanout) * MONTH_SECONDS / SECRET_SECONDS).min(attempts);
         calls.get_parameters = (secrets / batches).min(1.0);
-        // Of a dead delivery SQS hands out the whole message too.
-        let received = billed_requests(volume.batch, volume.payload + JOB_ENVELOPE_BYTES);
+        self.parameters_per_second = calls.get_parameters * batches / MONTH_SECONDS;
+        // Of a dead delivery SQS hands out the whole message too. A receive holds what a send does.
+        let job_bytes = volume.payload + JOB_ENVELOPE_BYTES;
+        calls.receive_message = Calls::of_event(volume.batch, 1, job_bytes).send_message_batch;
+        let received = billed_requests(volume.batch, job_bytes);
         let sqs =
             float(received) + calls.change_message_visibility_batch + calls.delete_message_batch;
         self.add(
@@ -253,6 +284,7 @@ impl Bill {
         self.calls = self
             .calls
             .plus(calls.times(self.receives / float(volume.batch)));
+        batches * float(received)
     }
 
     /// What is read, written and kept of the records.
@@ -286,7 +318,7 @@ impl Bill {
                 written += dead * (writes(bytes + body) - writes(bytes));
                 kept += dead * float(body);
                 let each = 1.0 + reads(bytes + body);
-                read += dead * f64::from(HEADROOM) * each;
+                read += dead * f64::from(volume.let_go) * each;
             }
         }
         self.add(
@@ -363,7 +395,7 @@ pub(super) const METRICS: f64 = 13.0;
 /// The metrics that the template's alarms watch.
 pub(super) const ALARM_METRICS: f64 = 12.0;
 /// Long polls of an event source mapping that finds nothing, in 30 days.
-const POLLS: f64 = 5.0 * MONTH_SECONDS / 20.0;
+const POLLS: f64 = POLLERS * MONTH_SECONDS / 20.0;
 
 fn exponent(number: u32) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)

@@ -54,6 +54,9 @@ pub const INVOCATION: Price = price("Lambda", "requests", 0.20, MILLION);
 pub const GB_SECOND: Price = price("Lambda", "GB-seconds on arm64", 13.3334, MILLION);
 /// A call of SQS, for each 64 KB that it carries.
 pub const SQS_REQUEST: Price = price("SQS", "requests, each 64 KB", 0.40, MILLION);
+/// What a standard queue asks for beside it where messages have a group (fair queues). Which calls
+/// that is asked for could not be read from AWS itself; here it is those that carry such messages.
+pub const FAIR_QUEUE: Price = price("SQS", "requests with a group, each 64 KB", 0.10, MILLION);
 /// A consistent read of up to 4 KB.
 pub const READ: Price = price("DynamoDB", "reads, consistent, each 4 KB", 0.125, MILLION);
 /// A write of up to 1 KB, to a table or to an index.
@@ -74,11 +77,12 @@ pub const ALARM_METRIC: Price = price("CloudWatch", "metrics of alarms for a mon
 pub const DASHBOARD: Price = price("CloudWatch", "dashboards for a month", 3.00, 1.0);
 
 /// All of them.
-pub const ALL: [Price; 13] = [
+pub const ALL: [Price; 14] = [
     EVENT,
     INVOCATION,
     GB_SECOND,
     SQS_REQUEST,
+    FAIR_QUEUE,
     READ,
     WRITE,
     KEPT,

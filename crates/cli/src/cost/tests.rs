@@ -45,6 +45,8 @@ fn a_million_deliveries_cost_what_can_be_counted_by_hand() {
         ("deliver, time", 0.04),
         // One secret, every 270 seconds of 30 days: 9600.
         ("deliver, secrets decrypted", 0.0288),
+        // Each is sent, and received with nine others.
+        ("fair queues, surcharge; basis not confirmed", 0.11),
         // 1600 bytes each.
         ("webhooks", 0.134_110),
         ("deliver, subscriptions and records", 0.25),
@@ -57,11 +59,11 @@ fn a_million_deliveries_cost_what_can_be_counted_by_hand() {
     ] {
         assert_eq!(line(&cost, what), usd, "{what}");
     }
-    assert_eq!(cost.lines.len(), 15);
-    assert_eq!(cost.total.per_million_deliveries, 4.154_303);
-    assert_eq!(cost.total.per_month, 4.154_303);
+    assert_eq!(cost.lines.len(), 16);
+    assert_eq!(cost.total.per_million_deliveries, 4.264_303);
+    assert_eq!(cost.total.per_month, 4.264_303);
     let services: f64 = cost.services.iter().map(|row| row.amount.per_month).sum();
-    assert!((services - 4.154_303).abs() < 1e-5);
+    assert!((services - 4.264_303).abs() < 1e-5);
 }
 
 #[test]
@@ -100,6 +102,7 @@ fn what_always_fails_is_tried_to_the_end_and_let_go_thirty_times() {
     assert_eq!(calls(&cost, "DeleteMessageBatch"), 0.0);
     for (what, usd) in [
         ("deliver, jobs received, hidden, deleted", 3.04),
+        ("fair queues, surcharge; basis not confirmed", 0.48),
         // Two reads for each receive.
         ("deliver, subscriptions and records", 9.5),
         // 2 writes, then 3 for each of five, then 6 for the two that are larger than 1 KB.
@@ -108,6 +111,19 @@ fn what_always_fails_is_tried_to_the_end_and_let_go_thirty_times() {
     ] {
         assert_eq!(line(&cost, what), usd, "{what}");
     }
+}
+
+#[test]
+fn a_horizon_ends_the_attempts_and_the_receives_go_on_to_what_the_queue_allows() {
+    let payments = cost(&["--failure-rate", "100%", "--policy", "payments-24h"]);
+    assert_eq!(payments.assumed.attempts_at_most, 100);
+    assert_eq!(payments.assumed.attempts_usually, 56);
+    assert_eq!(payments.attempts_per_delivery, 56.0);
+    // The template's MaxReceiveCount.
+    assert_eq!(payments.receives_per_delivery, 130.0);
+    let contract = cost(&["--failure-rate", "100%", "--policy", "contract-72h"]);
+    assert_eq!(contract.attempts_per_delivery, 11.0);
+    assert_eq!(contract.receives_per_delivery, 41.0);
 }
 
 #[test]
@@ -142,11 +158,58 @@ fn a_large_payload_is_billed_by_its_chunks() {
     assert_eq!(line(&cost, "dispatch, jobs sent"), 1.6);
     // Ten are three calls, of 16, 16 and 8 chunks, and one that deletes them.
     assert_eq!(line(&cost, "deliver, jobs received, hidden, deleted"), 1.64);
+    // Four requests for each that is sent, and four for each that is received.
+    assert_eq!(
+        line(&cost, "fair queues, surcharge; basis not confirmed"),
+        0.8
+    );
+
+    assert_eq!(calls(&cost, "ReceiveMessage"), 0.3);
 
     let largest = super::tests::cost(&["--payload", "1MB"]);
     assert_eq!(line(&largest, "published events"), 16.0);
     // The first 256 KB are one request, the other 737,956 bytes are 12.
     assert_eq!(line(&largest, "dispatch, invocations"), 13.0 * 0.2);
+    // Six of them are what Lambda takes, each received by itself.
+    assert_eq!(largest.assumed.batch, 6);
+    assert_eq!(calls(&largest, "ReceiveMessage"), 1.0);
+    assert_eq!(line(&largest, "deliver, invocations"), rounded(0.2 / 6.0));
+}
+
+#[test]
+fn a_volume_beyond_a_limit_is_told() {
+    assert_eq!(cost(&[]).warnings, [] as [&str; 0]);
+    // 10 billion batches of 120 ms.
+    let many = cost(&["--events", "100B"]);
+    assert_eq!(
+        many.warnings,
+        ["463 environments of deliver would be busy, the template's MaximumConcurrency is 20"]
+    );
+    assert!(many.to_string().contains(
+        "\n\nBeyond a limit: 463 environments of deliver would be busy, the template's \
+         MaximumConcurrency is 20.\nPrices of"
+    ));
+    // Two environments ask for 100,000 secrets every 270 seconds, in each of 200 million batches.
+    let wide = cost(&[
+        "--events",
+        "20k",
+        "--fanout",
+        "100k",
+        "--receiver-time",
+        "0",
+    ]);
+    assert_eq!(wide.assumed.fanout, 100_000);
+    assert_eq!(
+        wide.warnings,
+        ["SSM would be asked 77 times a second, an account has 40 unless it asks for more"]
+    );
+    let template = concat!(env!("CARGO_MANIFEST_DIR"), "/../../infra/template.yaml");
+    let template = fs::read_to_string(template).unwrap();
+    let default = format!(
+        "  MaximumConcurrency:\n    Type: Number\n    Default: {}\n",
+        limits::MAXIMUM_CONCURRENCY
+    );
+    assert!(template.contains(&default), "{default}");
 }
 
 #[test]
@@ -213,34 +276,64 @@ fn the_readme_tells_what_the_model_gives() {
     let readme = fs::read_to_string(readme).unwrap();
     let all = cost(&[]);
     let failures = cost(&["--delivery-log", "failures"]);
-    let mut rows: Vec<String> = all
-        .services
-        .iter()
-        .zip(&failures.services)
-        .map(|(all, failures)| {
-            let usd = |row: &Row| dollars(row.amount.per_million_deliveries);
-            format!("| {} | {} | {} |", all.service, usd(all), usd(failures))
-        })
-        .collect();
     let row = |name: &str, all: Amount, failures: Amount| {
         let usd = |amount: Amount| dollars(amount.per_million_deliveries);
         format!("| {name} | {} | {} |", usd(all), usd(failures))
     };
-    rows.push(row("**in all**", all.total, failures.total));
+    let ones = [&all, &failures].map(|cost| cost.total_in_batches_of_one);
+    let mut rows = vec![
+        row("**in all**, batches of one", ones[0], ones[1]),
+        row("**in all**, batches of ten", all.total, failures.total),
+    ];
+    let services = all.services.iter().zip(&failures.services);
+    rows.extend(services.map(|(all, failures)| {
+        let name = format!("of that {}", all.service);
+        row(&name, all.amount, failures.amount)
+    }));
     let ten = cost(&["--fanout", "10"]);
     let ten_failures = cost(&["--fanout", "10", "--delivery-log", "failures"]);
     rows.push(row(
-        "with ten subscribers per event",
+        "batches of ten, ten subscribers per event",
         ten.total,
         ten_failures.total,
     ));
-    rows.push(row(
-        "with batches of one, as in thin traffic",
-        all.total_in_batches_of_one,
-        failures.total_in_batches_of_one,
-    ));
+    let limit = format!(
+        "below {:.0} deliveries a second",
+        all.batches_fill_from_per_second
+    );
+    assert!(readme.contains(&limit), "the README should have: {limit}");
     let table = rows.join("\n");
     assert!(readme.contains(&table), "the README should have:\n{table}");
+}
+
+#[test]
+fn which_sum_fits_follows_from_the_deliveries_in_a_second() {
+    let thin = cost(&[]);
+    assert_eq!(thin.deliveries_per_second, 0.385_802);
+    // Five pollers, each of which is busy for 120 ms.
+    assert_eq!(thin.batches_fill_from_per_second, 41.666_667);
+    assert!(
+        thin.to_string()
+            .contains("Batches of 1 fit this volume: below 42 ")
+    );
+    // 41.28 and 42.05 a second.
+    for (events, said) in [
+        ("107M", "Batches of 1 fit"),
+        ("109M", "It lies between the two"),
+    ] {
+        let text = cost(&["--events", events]).to_string();
+        assert!(text.contains(said), "{text}");
+    }
+    let text = cost(&["--batch", "1"]).to_string();
+    assert!(
+        !text.contains("fit this volume") && !text.contains("It lies between"),
+        "{text}"
+    );
+    assert!(
+        cost(&["--events", "1k"])
+            .to_string()
+            .contains(", <0.01 a second: ")
+    );
 }
 
 #[test]
@@ -248,24 +341,41 @@ fn the_text_tells_the_volume_the_sums_and_the_calls() {
     let text = cost(&["--fanout", "3", "--payload", "2KB", "--failure-rate", "1%"]).to_string();
     assert!(
         text.starts_with(
-            "3,000,000 deliveries a month: 1,000,000 events for 3 subscribers of 2,000 bytes, \
-             batches of 10\n1% of the attempts fail (standard), so that a delivery takes 1.01 \
+            "3,000,000 deliveries a month, 1.16 a second: 1,000,000 events for 3 subscribers of \
+             2,000 bytes\n1% of the attempts fail (standard), so that a delivery takes 1.01 \
              attempts and <0.0001% of them die\n\n"
         ),
         "{text}"
     );
     for row in [
-        "EventBridge    published events                         0.33                      1.00\n",
-        "in all         batches of 10                            3.05                      9.16\n",
+        "EventBridge    published events                             0.33                      1.00\n",
+        "in all         $ per million deliveries  $ a month\n\
+         batches of 1   4.68                      14.04\n\
+         batches of 10  3.10                      9.29\n\n\
+         Batches of 1 fit this volume: below 41 deliveries a second, evenly spread, none waits for \
+         others.\n",
         "UpdateItem                    0.0101\n",
     ] {
         assert!(text.contains(row), "{row}{text}");
     }
     assert!(
         text.ends_with(
-            "Prices of us-east-1, 2026-11, without free tiers. A model: nobody has billed it yet."
+            "Prices of us-east-1, 2026-11, without free tiers. A model, made without a look at a \
+             stack or an account: nobody has billed it yet."
         ),
         "{text}"
+    );
+}
+
+#[test]
+fn a_region_without_prices_is_refused_as_usage() {
+    assert!(has_prices(None).is_ok());
+    assert!(has_prices(Some("us-east-1")).is_ok());
+    let refused = has_prices(Some("eu-central-1")).unwrap_err();
+    assert_eq!(refused.exit() as u8, 2);
+    assert_eq!(
+        refused.told(),
+        "there are no prices of eu-central-1, only of us-east-1; leave --region out to see those"
     );
 }
 
@@ -275,6 +385,8 @@ fn amounts_are_written_for_people() {
         (0.0, "0.00"),
         (0.004, "<0.01"),
         (0.006, "0.01"),
+        (0.125, "0.13"),
+        (0.375, "0.38"),
         (999.999, "1,000.00"),
         (1_234_567.891, "1,234,567.89"),
     ] {

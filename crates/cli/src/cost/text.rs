@@ -10,27 +10,35 @@ impl Display for Cost {
         let assumed = &self.assumed;
         writeln!(
             f,
-            "{} deliveries a month: {} events for {} of {} bytes, batches of {}\n\
+            "{} deliveries a month, {} a second: {} events for {} of {} bytes\n\
              {} of the attempts fail ({}), so that a delivery takes {} and {} of them die\n",
             grouped(self.deliveries),
+            per_second(self.deliveries_per_second),
             grouped(assumed.events as f64),
             people(assumed.fanout, "subscriber", "subscribers"),
             grouped(assumed.payload_bytes as f64),
-            assumed.batch,
             percent(assumed.failure_rate),
             assumed.policy,
             attempts(self.attempts_per_delivery),
             percent(self.dead_share),
         )?;
+        let batches = format!("batches of {}", assumed.batch);
+        let mut grid = Grid::new(&["in all", "$ per million deliveries", "$ a month"]);
+        let mut sum = |batches: &str, amount: Amount| {
+            let [_, batches, million, month] = cells("", batches, amount);
+            grid.push([batches, million, month]);
+        };
+        if assumed.batch > 1 {
+            sum("batches of 1", self.total_in_batches_of_one);
+        }
+        sum(&batches, self.total);
+        writeln!(f, "{grid}\n")?;
+        if assumed.batch > 1 {
+            writeln!(f, "{}\n", self.which_sum())?;
+        }
         let mut grid = Grid::new(&["service", "for", "$ per million deliveries", "$ a month"]);
         for row in self.lines.iter().filter(|row| row.amount.per_month > 0.0) {
             grid.push(row.cells());
-        }
-        let batches = format!("batches of {}", assumed.batch);
-        grid.push(cells("in all", &batches, self.total));
-        if assumed.batch > 1 {
-            let thin = "batches of one, as in thin traffic";
-            grid.push(cells("in all", thin, self.total_in_batches_of_one));
         }
         writeln!(f, "{grid}\n")?;
         let mut grid = Grid::new(&["service", "$ per million deliveries", "$ a month"]);
@@ -66,11 +74,35 @@ impl Display for Cost {
             grid.push([name.clone(), format!("{count:.4}")]);
         }
         writeln!(f, "{grid}\n")?;
+        for warning in &self.warnings {
+            writeln!(f, "Beyond a limit: {warning}.")?;
+        }
         write!(
             f,
-            "Prices of {}, {}, without free tiers. A model: nobody has billed it yet.",
+            "Prices of {}, {}, without free tiers. A model, made without a look at a stack or an \
+             account: nobody has billed it yet.",
             self.region, self.prices_of
         )
+    }
+}
+
+impl Cost {
+    /// Which of the two sums fits the volume.
+    fn which_sum(&self) -> String {
+        let full = self.assumed.batch;
+        let limit = per_second(self.batches_fill_from_per_second);
+        if self.deliveries_per_second < self.batches_fill_from_per_second {
+            format!(
+                "Batches of 1 fit this volume: below {limit} deliveries a second, evenly spread, none \
+                 waits for others.\nIn bursts batches fill, and it comes to less. What follows is for \
+                 batches of {full}, --batch 1 tells it for those of 1."
+            )
+        } else {
+            format!(
+                "It lies between the two: from {limit} deliveries a second on batches fill, the more \
+                 the more wait.\nWhat follows is for batches of {full}."
+            )
+        }
     }
 }
 
@@ -94,9 +126,21 @@ pub(super) fn dollars(usd: f64) -> String {
     if usd > 0.0 && usd < 0.005 {
         "<0.01".to_owned()
     } else {
-        let cents = format!("{usd:.2}");
+        // Half a cent is one, as people round.
+        let cents = format!("{:.2}", (usd * 100.0).round() / 100.0);
         let (whole, cents) = cents.split_once('.').unwrap_or((&cents, "00"));
         format!("{}.{cents}", thousands(whole))
+    }
+}
+
+/// With two digits below 10, and whole from there on.
+fn per_second(number: f64) -> String {
+    if number < 0.005 {
+        "<0.01".to_owned()
+    } else if number < 10.0 {
+        format!("{number:.2}")
+    } else {
+        grouped(number)
     }
 }
 
