@@ -80,9 +80,11 @@ impl Stage {
     pub fn live(&self, kind: Kind, programs: &Programs) -> Result<Life, Error> {
         let life = match kind {
             Kind::Floor => self.live_floor(&programs.floor),
-            Kind::OursAll | Kind::OursFailures | Kind::NodeAll | Kind::NodeFailures => {
-                self.live_function(kind, programs)
-            }
+            Kind::OursAll
+            | Kind::OursFailures
+            | Kind::NodeAll
+            | Kind::NodeFailures
+            | Kind::NodeHttpAll => self.live_function(kind, programs),
         };
         let what = (kind.title(), self.scenario.name);
         life.map_err(|error| Error::new(format!("{} in {}: {error}", what.0, what.1)))

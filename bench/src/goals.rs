@@ -55,11 +55,20 @@ impl Goal {
     }
 }
 
-/// The function with the baseline that keeps the same records.
+/// The function with the baseline that keeps the same records and sends with `fetch`.
 const PAIRS: [(Kind, Kind); 2] = [
     (Kind::OursAll, Kind::NodeAll),
     (Kind::OursFailures, Kind::NodeFailures),
 ];
+
+/// What is held against the baseline, and its name.
+const COMPARED: [(&str, &str); 2] = [
+    ("cpu_us_per_delivery", "CPU"),
+    ("peak_memory_mb", "peak memory"),
+];
+
+/// How many times as much of it the baseline should need, whatever it sends with.
+const LESS: f64 = 8.0;
 
 /// By how much dispatch may need more memory for 100 000 subscribers than for a hundredth of them.
 const FAN_OUT_MB: f64 = 16.0;
@@ -78,7 +87,7 @@ fn modelled_requests(kind: Kind, failing: f64) -> f64 {
         unknown_secrets: 0,
         log: match kind {
             Kind::OursFailures | Kind::NodeFailures => calls::Log::Failures,
-            Kind::OursAll | Kind::NodeAll | Kind::Floor => calls::Log::All,
+            Kind::OursAll | Kind::NodeAll | Kind::NodeHttpAll | Kind::Floor => calls::Log::All,
         },
     };
     let calls = Calls::of_batch(&batch);
@@ -126,14 +135,11 @@ pub fn judge(results: &Results) -> Vec<Goal> {
             13.0,
             quotient(cold(node, "cold_start_ms"), cold(ours, "cold_start_ms")),
         );
-        for (figure, title_of_figure) in [
-            ("cpu_us_per_delivery", "CPU"),
-            ("peak_memory_mb", "peak memory"),
-        ] {
+        for (figure, title_of_figure) in COMPARED {
             add(
                 format!("{title}: {title_of_figure} (base), Node.js ÷ ours"),
                 Side::AtLeast,
-                8.0,
+                LESS,
                 quotient(of("base", node, figure), of("base", ours, figure)),
             );
         }
@@ -156,6 +162,15 @@ pub fn judge(results: &Results) -> Vec<Goal> {
                 quotient(cpu(ours), cpu(Kind::Floor)),
             );
         }
+    }
+    for (figure, title) in COMPARED {
+        let ours = of("base", Kind::OursAll, figure);
+        add(
+            format!("ours, all: {title} (base), Node.js http ÷ ours"),
+            Side::AtLeast,
+            LESS,
+            quotient(of("base", Kind::NodeHttpAll, figure), ours),
+        );
     }
     if let Some(growth) = &results.million {
         add(
@@ -219,6 +234,7 @@ mod tests {
             life(Kind::OursAll, 59.0),
             life(Kind::OursAll, 99.0),
             life(Kind::OursAll, 60.0),
+            life(Kind::NodeHttpAll, 300.0),
             life(Kind::Floor, 25.0),
         ];
         let results = Results {
@@ -236,6 +252,11 @@ mod tests {
                 (
                     "ours, all: CPU (base), ours ÷ bare client".into(),
                     2.4,
+                    false
+                ),
+                (
+                    "ours, all: CPU (base), Node.js http ÷ ours".into(),
+                    5.0,
                     false
                 ),
             ]

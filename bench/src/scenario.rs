@@ -19,17 +19,20 @@ pub enum Kind {
     NodeAll,
     /// The baseline in Node.js, with records of failures only.
     NodeFailures,
+    /// The baseline in Node.js with its older HTTP client, with a record of each delivery.
+    NodeHttpAll,
     /// The bare HTTP client.
     Floor,
 }
 
 impl Kind {
     /// All of them, in the order of the columns.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::OursAll,
         Self::OursFailures,
         Self::NodeAll,
         Self::NodeFailures,
+        Self::NodeHttpAll,
         Self::Floor,
     ];
 
@@ -41,13 +44,23 @@ impl Kind {
             Self::OursFailures => "ours, failures",
             Self::NodeAll => "Node.js, all",
             Self::NodeFailures => "Node.js, failures",
+            Self::NodeHttpAll => "Node.js http, all",
             Self::Floor => "bare client",
+        }
+    }
+
+    /// What the baseline sends webhooks with.
+    pub(crate) fn http_client(self) -> Option<&'static str> {
+        match self {
+            Self::NodeAll | Self::NodeFailures => Some("fetch"),
+            Self::NodeHttpAll => Some("http"),
+            Self::OursAll | Self::OursFailures | Self::Floor => None,
         }
     }
 
     pub(crate) fn delivery_log(self) -> &'static str {
         match self {
-            Self::OursAll | Self::NodeAll => "all",
+            Self::OursAll | Self::NodeAll | Self::NodeHttpAll => "all",
             Self::OursFailures | Self::NodeFailures | Self::Floor => "failures",
         }
     }
@@ -72,7 +85,7 @@ impl Programs {
             .into_iter()
             .filter(|kind| match kind {
                 Kind::OursAll | Kind::OursFailures | Kind::Floor => true,
-                Kind::NodeAll | Kind::NodeFailures => self.node.is_some(),
+                Kind::NodeAll | Kind::NodeFailures | Kind::NodeHttpAll => self.node.is_some(),
             })
             .collect()
     }

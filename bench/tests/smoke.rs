@@ -146,6 +146,7 @@ fn the_baseline_does_the_same_job() {
                 .unwrap()
         };
         assert!((requests("node-all") - requests("ours-all")).abs() < 1e-9);
+        assert!((requests("node-http-all") - requests("ours-all")).abs() < 1e-9);
         assert!((requests("node-failures") - requests("ours-failures")).abs() < 1e-9);
     }
 }

@@ -1,8 +1,10 @@
-// deliver as a competent team would write it for Node.js: AWS SDK v3, the global fetch, one
-// promise a record. `make bench` measures it beside the function in Rust. What it reads, sends,
-// writes and answers is the same; docs/measuring.md says what it leaves out.
+// deliver for Node.js: AWS SDK v3, one promise a record, and the global fetch or, with
+// HTTP_CLIENT=http, node:http. `make bench` measures it beside the function in Rust. What it
+// reads, sends, writes and answers is the same; docs/measuring.md says what it leaves out.
 
 import { createHmac } from "node:crypto";
+import http from "node:http";
+import https from "node:https";
 import {
   BatchGetItemCommand,
   BatchWriteItemCommand,
@@ -14,6 +16,7 @@ import { GetParametersCommand, SSMClient } from "@aws-sdk/client-ssm";
 const {
   DELIVERIES_TABLE,
   DELIVERY_LOG = "all",
+  HTTP_CLIENT = "fetch",
   QUEUE_URL,
   REFERENCE_FIELDS = "",
   SECRET_PREFIX,
@@ -31,6 +34,12 @@ const REFERENCES = REFERENCE_FIELDS.split(",").filter(Boolean);
 const dynamodb = new DynamoDBClient({});
 const sqs = new SQSClient({});
 const ssm = new SSMClient({});
+const agents = {
+  "http:": new http.Agent({ keepAlive: true }),
+  "https:": new https.Agent({ keepAlive: true }),
+};
+const send = { fetch: sendByFetch, http: sendByHttp }[HTTP_CLIENT];
+if (send === undefined) throw new Error(`HTTP_CLIENT must be fetch or http, not ${HTTP_CLIENT}`);
 
 /** Subscriber id to {keys, until}. */
 const secrets = new Map();
@@ -111,26 +120,54 @@ async function post(url, job, keys) {
   const signature = keys
     .map((key) => `v1,${createHmac("sha256", key).update(signed).digest("base64")}`)
     .join(" ");
+  const headers = {
+    "content-type": "application/json",
+    "user-agent": "sqs-webhooks-node",
+    "webhook-id": job.webhookId,
+    "webhook-timestamp": String(timestamp),
+    "webhook-signature": signature,
+  };
   try {
-    const response = await fetch(url, {
-      method: "POST",
-      headers: {
-        "content-type": "application/json",
-        "user-agent": "sqs-webhooks-node",
-        "webhook-id": job.webhookId,
-        "webhook-timestamp": String(timestamp),
-        "webhook-signature": signature,
-      },
-      body: job.payload,
-      redirect: "manual",
-      signal: AbortSignal.timeout(TIMEOUT_MS),
-    });
-    // To its end, so that the connection can be used again.
-    await response.arrayBuffer();
-    return { status: response.status };
+    return { status: await send(url, headers, job.payload) };
   } catch (error) {
     return { error: `${error.cause ?? error}` };
   }
+}
+
+async function sendByFetch(url, headers, body) {
+  const response = await fetch(url, {
+    method: "POST",
+    headers,
+    body,
+    redirect: "manual",
+    signal: AbortSignal.timeout(TIMEOUT_MS),
+  });
+  // To its end, so that the connection can be used again.
+  await response.arrayBuffer();
+  return response.status;
+}
+
+function sendByHttp(url, headers, body) {
+  return new Promise((resolve, reject) => {
+    const target = new URL(url);
+    const { request } = target.protocol === "https:" ? https : http;
+    const options = {
+      method: "POST",
+      agent: agents[target.protocol],
+      headers: { ...headers, "content-length": Buffer.byteLength(body) },
+    };
+    const sent = request(target, options, (answer) => {
+      answer.on("error", reject);
+      answer.on("end", () => resolve(answer.statusCode));
+      // To its end, so that the connection can be used again.
+      answer.resume();
+    });
+    // Over connecting, sending and the whole answer, like the signal of fetch.
+    const deadline = setTimeout(() => sent.destroy(new Error("no answer in time")), TIMEOUT_MS);
+    sent.on("error", reject);
+    sent.on("close", () => clearTimeout(deadline));
+    sent.end(body);
+  });
 }
 
 /** 60 s × 3ⁿ, at most 6 h, half of it by chance. */
