@@ -3,7 +3,7 @@
 use serde::Serialize;
 use webhooks_core::calls::{self, Calls};
 
-use crate::million::FLAT_MB;
+use crate::million::FLAT_MIB;
 use crate::results::Results;
 use crate::scenario::Kind;
 use crate::workload::BATCH;
@@ -64,14 +64,14 @@ const PAIRS: [(Kind, Kind); 2] = [
 /// What is held against the baseline, and its name.
 const COMPARED: [(&str, &str); 2] = [
     ("cpu_us_per_delivery", "CPU"),
-    ("peak_memory_mb", "peak memory"),
+    ("peak_memory_mib", "peak memory"),
 ];
 
 /// How many times as much of it the baseline should need, whatever it sends with.
 const LESS: f64 = 8.0;
 
 /// By how much dispatch may need more memory for 100 000 subscribers than for a hundredth of them.
-const FAN_OUT_MB: f64 = 16.0;
+const FAN_OUT_MIB: f64 = 16.0;
 
 /// The calls that the function itself makes for a delivery, of which this share fails, by the model
 /// from which `webhooks cost` makes a bill.
@@ -124,10 +124,10 @@ pub fn judge(results: &Results) -> Vec<Goal> {
             of("base", ours, "cpu_us_per_delivery"),
         );
         add(
-            format!("{title}: peak memory (base), MB"),
+            format!("{title}: peak memory (base), MiB"),
             Side::AtMost,
             20.0,
-            of("base", ours, "peak_memory_mb"),
+            of("base", ours, "peak_memory_mib"),
         );
         add(
             format!("{title}: cold start, Node.js ÷ ours"),
@@ -174,10 +174,13 @@ pub fn judge(results: &Results) -> Vec<Goal> {
     }
     if let Some(growth) = &results.million {
         add(
-            format!("memory over {} deliveries, growth in MB", growth.deliveries),
+            format!(
+                "memory over {} deliveries, growth in MiB",
+                growth.deliveries
+            ),
             Side::AtMost,
-            FLAT_MB,
-            Some(growth.growth_mb()),
+            FLAT_MIB,
+            Some(growth.growth_mib()),
         );
     }
     let peak = |fan_out| {
@@ -185,12 +188,12 @@ pub fn judge(results: &Results) -> Vec<Goal> {
             .dispatch
             .iter()
             .find(|found| found.fan_out == fan_out);
-        Some(found?.summary.get("peak_memory_mb")?.median)
+        Some(found?.summary.get("peak_memory_mib")?.median)
     };
     add(
-        "dispatch: peak memory at 100 000 subscribers over that at 1 000, MB".into(),
+        "dispatch: peak memory at 100 000 subscribers over that at 1 000, MiB".into(),
         Side::AtMost,
-        FAN_OUT_MB,
+        FAN_OUT_MIB,
         peak(100_000).zip(peak(1_000)).map(|(many, few)| many - few),
     );
     goals
@@ -200,7 +203,7 @@ pub fn judge(results: &Results) -> Vec<Goal> {
 mod tests {
     use super::*;
     use crate::deliver::Life;
-    use crate::results::Scenario;
+    use crate::results::Measured;
 
     fn life(program: Kind, cpu: f64) -> Life {
         Life {
@@ -238,7 +241,7 @@ mod tests {
             life(Kind::Floor, 25.0),
         ];
         let results = Results {
-            deliver: vec![Scenario::new("base", "", 1, lives)],
+            deliver: vec![Measured::new("base", "", 1, lives)],
             ..Results::default()
         };
         let goals: Vec<_> = judge(&results)

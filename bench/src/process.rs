@@ -97,19 +97,19 @@ fn ticks(stat: &str) -> Option<u32> {
 ///
 /// # Errors
 /// If it is not running.
-pub fn peak_memory_mb(pid: u32) -> Result<f64, Error> {
-    memory_mb(pid, "VmHWM:")
+pub fn peak_memory_mib(pid: u32) -> Result<f64, Error> {
+    memory_mib(pid, "VmHWM:")
 }
 
 /// The memory that a process has resident, in MiB (`VmRSS`).
 ///
 /// # Errors
 /// If it is not running.
-pub fn memory_now_mb(pid: u32) -> Result<f64, Error> {
-    memory_mb(pid, "VmRSS:")
+pub fn memory_now_mib(pid: u32) -> Result<f64, Error> {
+    memory_mib(pid, "VmRSS:")
 }
 
-fn memory_mb(pid: u32, name: &str) -> Result<f64, Error> {
+fn memory_mib(pid: u32, name: &str) -> Result<f64, Error> {
     let status = read(&format!("/proc/{pid}/status"))?;
     let kib =
         kib(&status, name).ok_or_else(|| Error::new(format!("process {pid} has no {name}")))?;
@@ -194,8 +194,8 @@ mod tests {
         let pid = std::process::id();
         let before = CpuTime::of(pid).unwrap();
         assert!(!before.threads.is_empty());
-        let now = memory_now_mb(pid).unwrap();
+        let now = memory_now_mib(pid).unwrap();
         assert!(now > 0.0);
-        assert!(peak_memory_mb(pid).unwrap() >= now);
+        assert!(peak_memory_mib(pid).unwrap() >= now);
     }
 }

@@ -17,6 +17,7 @@ use crate::workload::{BATCH, DELIVERIES, SUBSCRIPTIONS, Workload};
 const NODE_HEAP: [&str; 2] = ["--max-old-space-size=231", "--max-semi-space-size=12"];
 
 /// One batch after the other, from the first.
+#[derive(Debug)]
 struct Batches {
     workload: Arc<Workload>,
     aws: Arc<Aws>,

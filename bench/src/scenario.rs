@@ -89,6 +89,16 @@ impl Programs {
             })
             .collect()
     }
+
+    /// The same, but each round begins with another one, so that none comes always after the same
+    /// pause or first of all.
+    #[must_use]
+    pub fn kinds_from(&self, round: usize) -> Vec<Kind> {
+        let mut kinds = self.kinds();
+        let first = round % kinds.len();
+        kinds.rotate_left(first);
+        kinds
+    }
 }
 
 /// What the partners do, and how much of it is measured.

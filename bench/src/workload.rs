@@ -53,7 +53,6 @@ impl Script {
 pub struct Workload {
     batches: Vec<Batch>,
     payload: String,
-    script: Script,
 }
 
 /// A batch of which only the numbers are missing.
@@ -95,23 +94,13 @@ impl Workload {
                 Batch::new(first..first + BATCH, urls, &payload, script)
             })
             .collect();
-        Ok(Self {
-            batches,
-            payload,
-            script,
-        })
+        Ok(Self { batches, payload })
     }
 
     /// The payload of every webhook, byte for byte.
     #[must_use]
     pub fn payload(&self) -> &str {
         &self.payload
-    }
-
-    /// What the partners do.
-    #[must_use]
-    pub fn script(&self) -> Script {
-        self.script
     }
 
     /// Writes the event of a batch.

@@ -118,7 +118,7 @@ fn memory_is_watched_over_as_many_deliveries_as_are_asked_for() {
     );
 
     let million = &results(&arguments)["million"];
-    assert_eq!(million["memory_mb"].as_array().unwrap().len(), 20);
+    assert_eq!(million["memory_mib"].as_array().unwrap().len(), 20);
 }
 
 /// `make unit` makes the bundle; without Node.js there is none, as `make bench` says too.
