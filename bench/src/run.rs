@@ -44,9 +44,9 @@ pub struct Arguments {
     /// The bootstrap of dispatch.
     #[arg(long, default_value = "target/lambda/dispatch/bootstrap")]
     pub dispatch: PathBuf,
-    /// The bare client; it lies beside this program.
-    #[arg(long)]
-    pub floor: Option<PathBuf>,
+    /// The bare client.
+    #[arg(long, default_value = "target/lambda/floor/bootstrap")]
+    pub floor: PathBuf,
     /// To how many subscribers dispatch sends an event. May be given several times.
     #[arg(long, value_name = "SUBSCRIBERS", default_values_t = FAN_OUTS)]
     pub fan_out: Vec<usize>,
@@ -142,10 +142,7 @@ pub fn run(arguments: &Arguments) -> Result<String, Error> {
     let programs = Programs {
         deliver: arguments.deliver.clone(),
         node: node(arguments)?,
-        floor: match &arguments.floor {
-            Some(floor) => floor.clone(),
-            None => std::env::current_exe()?.with_file_name("floor"),
-        },
+        floor: arguments.floor.clone(),
     };
     let mut results = Results {
         machine: Machine::here(programs.node.as_ref().map(|(node, _)| node.as_path())),

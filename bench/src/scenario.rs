@@ -132,7 +132,8 @@ const BASE: Scenario = Scenario {
     delay: Duration::ZERO,
     tls: false,
     closes: false,
-    warm_up: 100,
+    // Node.js goes on compiling for some thousand deliveries.
+    warm_up: 1000,
     batches: 500,
 };
 
