@@ -243,7 +243,7 @@ fn lives(
     let mut lives = Vec::new();
     for run in 1..=runs {
         eprint!("\r  run {run} of {runs} ");
-        for kind in programs.kinds_from(run) {
+        for kind in programs.kinds_from(run - 1) {
             lives.push(stage.live(kind, programs)?);
         }
     }
