@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use rustls::ServerConfig;
 use serde::Serialize;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 use crate::Error;
 use crate::aws::CallsByName;
@@ -17,6 +19,9 @@ use crate::process::{CpuTime, peak_memory_mib};
 use crate::scenario::{Kind, Programs, Scenario};
 use crate::stats::{p99, percentile};
 use crate::workload::{BATCH, Workload};
+
+/// How long ago the first attempt was, where there was one.
+const TRIED_BEFORE: Duration = Duration::from_secs(90);
 
 /// A scenario with all that plays in it.
 #[derive(Debug)]
@@ -64,6 +69,12 @@ impl Stage {
             scenario.payload_bytes,
             scenario.script,
         )?;
+        let workload = if scenario.again {
+            let tried_at = OffsetDateTime::now_utc() - TRIED_BEFORE;
+            workload.again(&tried_at.format(&Rfc3339).unwrap_or_default())
+        } else {
+            workload
+        };
         Ok(Self {
             scenario,
             partners: servers,

@@ -173,6 +173,8 @@ impl Running<'_> {
             self.stage.workload.failures_before(batches),
         );
         let recorded = match self.kind {
+            // What there is a record of goes on having one.
+            _ if self.stage.scenario.again => deliveries,
             Kind::OursAll | Kind::NodeAll | Kind::NodeHttpAll => deliveries,
             Kind::OursFailures | Kind::NodeFailures | Kind::Floor => failures,
         };

@@ -110,6 +110,8 @@ pub struct Scenario {
     pub title: &'static str,
     /// Of each webhook.
     pub payload_bytes: usize,
+    /// Whether each has failed once before and has a record.
+    pub again: bool,
     /// What the partners answer.
     pub script: Script,
     /// After which time they answer.
@@ -128,6 +130,7 @@ const BASE: Scenario = Scenario {
     name: "base",
     title: "1 KB, http, each answered 204",
     payload_bytes: 1024,
+    again: false,
     script: Script::Succeed,
     delay: Duration::ZERO,
     tls: false,
@@ -138,7 +141,7 @@ const BASE: Scenario = Scenario {
 };
 
 /// Every scenario. [`Scenario::name`] of the first is `base`.
-pub const SCENARIOS: [Scenario; 8] = [
+pub const SCENARIOS: [Scenario; 9] = [
     BASE,
     Scenario {
         name: "20kb",
@@ -168,6 +171,14 @@ pub const SCENARIOS: [Scenario; 8] = [
         name: "half",
         title: "1 KB, http, every second one answered 500",
         script: Script::Half,
+        warm_up: 50,
+        batches: 200,
+        ..BASE
+    },
+    Scenario {
+        name: "again",
+        title: "1 KB, http, second attempts, each answered 204",
+        again: true,
         warm_up: 50,
         batches: 200,
         ..BASE

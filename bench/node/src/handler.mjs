@@ -9,6 +9,7 @@ import {
   BatchGetItemCommand,
   BatchWriteItemCommand,
   DynamoDBClient,
+  UpdateItemCommand,
 } from "@aws-sdk/client-dynamodb";
 import { ChangeMessageVisibilityBatchCommand, SQSClient } from "@aws-sdk/client-sqs";
 import { GetParametersCommand, SSMClient } from "@aws-sdk/client-ssm";
@@ -58,7 +59,8 @@ export async function handler(event) {
   );
   const failed = ended.filter(({ delivered }) => !delivered);
   await Promise.all([
-    writeRecords(ended.map(({ item }) => item).filter(Boolean)),
+    putRecords(ended.filter(({ item, isNew }) => item && isNew).map(({ item }) => item)),
+    ...ended.filter(({ item, isNew }) => item && !isNew).map(({ item }) => updateRecord(item)),
     changeVisibility(failed.filter(({ delaySeconds }) => delaySeconds !== undefined)),
   ]);
   return { batchItemFailures: failed.map(({ record }) => ({ itemIdentifier: record.messageId })) };
@@ -111,7 +113,7 @@ async function deliver({ record, job }, found) {
   const isKept = !delivered || DELIVERY_LOG === "all" || before !== undefined;
   const item =
     isKept && recordOf(job, record, before, { attempt, now, ms: now - began, outcome, nextAt, result });
-  return { record, delivered, delaySeconds, item };
+  return { record, delivered, delaySeconds, item, isNew: before === undefined };
 }
 
 async function post(url, job, keys) {
@@ -196,7 +198,7 @@ async function readTables(jobs) {
     [DELIVERIES_TABLE]: {
       Keys: [...ids].map((id) => ({ webhookId: { S: id } })),
       ConsistentRead: true,
-      ProjectionExpression: "webhookId, #state, attempts, createdAt, history",
+      ProjectionExpression: "webhookId, #state, attempts, createdAt",
       ExpressionAttributeNames: { "#state": "state" },
     },
   };
@@ -254,7 +256,7 @@ function recordOf(job, record, before, { attempt, now, ms, outcome, nextAt, resu
     createdAt: before?.createdAt ?? { S: at },
     updatedAt: { S: at },
     expiresAt: { N: `${Math.floor(now / 1000) + KEPT_FOR_SECONDS}` },
-    history: { L: [...(before?.history?.L ?? []), { M: entry }] },
+    history: { L: [{ M: entry }] },
     messageId: { S: record.messageId },
   };
   if (nextAt !== undefined) item.nextAt = { S: nextAt };
@@ -263,7 +265,32 @@ function recordOf(job, record, before, { attempt, now, ms, outcome, nextAt, resu
   return item;
 }
 
-async function writeRecords(items) {
+async function updateRecord({ webhookId, history, ...rest }) {
+  const values = { ":none": { L: [] }, ":delivered": { S: "delivered" }, ":history": history };
+  const names = { "#history": "history", "#state": "state" };
+  const changes = ["#history = list_append(if_not_exists(#history, :none), :history)"];
+  for (const [name, value] of Object.entries(rest)) {
+    names[`#${name}`] = name;
+    values[`:${name}`] = value;
+    changes.push(`#${name} = :${name}`);
+  }
+  try {
+    await dynamodb.send(
+      new UpdateItemCommand({
+        TableName: DELIVERIES_TABLE,
+        Key: { webhookId },
+        UpdateExpression: `SET ${changes.join(", ")}`,
+        ConditionExpression: "attribute_not_exists(#state) OR #state <> :delivered",
+        ExpressionAttributeNames: names,
+        ExpressionAttributeValues: values,
+      }),
+    );
+  } catch (error) {
+    log("error", "records.unwritten", { error: `${error}` });
+  }
+}
+
+async function putRecords(items) {
   if (items.length === 0) return;
   try {
     let waiting = { [DELIVERIES_TABLE]: items.map((Item) => ({ PutRequest: { Item } })) };
