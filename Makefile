@@ -60,7 +60,7 @@ $(BASELINE_PACKAGES): bench/node/package-lock.json
 	  echo "Node.js 20 or newer is missing; without it nothing is measured beside the functions." >&2; \
 	fi
 
-$(BASELINE): $(BASELINE_PACKAGES) $(wildcard bench/node/src/*.mjs)
+$(BASELINE): bench/node/package.json $(BASELINE_PACKAGES) $(wildcard bench/node/src/*.mjs)
 	@if command -v npm >/dev/null; then \
 	  npm run --prefix bench/node --silent build -- --log-level=warning --outfile=$(CURDIR)/$@; \
 	fi
@@ -140,7 +140,9 @@ soak: $(if $(JUDGE),,build) ## Faults, kills and bad partners, then an account: 
 # docs/measuring.md tells of both.
 .PHONY: bench
 bench: build $(BASELINE) ## What the functions cost: CPU, memory, time, beside Node.js
-	cargo build --release --locked --package bench
+	@# Like the functions, or it would be compiled for an older processor than they are.
+	cargo lambda build --release --locked --package bench --bin floor
+	cargo build --release --locked --package bench --bin bench
 	target/release/bench $$(test -f $(BASELINE) && command -v node | sed 's/^/--node /') $(ARGS)
 
 # Targets are in crates/fuzzing, docs/fuzzing.md tells about them. `make unit` runs them too, shortly.

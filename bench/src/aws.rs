@@ -1,5 +1,5 @@
 //! The AWS endpoints of one environment. What is asked is counted, and answered as if every
-//! subscription were enabled, every secret there and no delivery tried before.
+//! subscription were enabled and every secret there.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -38,7 +38,7 @@ pub type CallsByName = BTreeMap<String, Calls>;
 pub struct Seen {
     /// By operation.
     pub calls: CallsByName,
-    /// Delivery records that were put.
+    /// Delivery records that were put or updated.
     pub records: usize,
     /// Messages whose visibility was changed.
     pub visibilities: usize,
@@ -150,13 +150,18 @@ fn operation(request: &Request<'_>) -> Option<String> {
 fn answer(operation: &str, body: &[u8], state: &State) -> Result<Vec<u8>, String> {
     match (&state.content, operation) {
         (Content::Batches(workload), "BatchGetItem") => {
-            let rows = workload.rows(state.batch.load(Ordering::Relaxed));
-            Ok(rows_answer(rows, body))
+            let batch = state.batch.load(Ordering::Relaxed);
+            let (rows, records) = (workload.rows(batch), workload.records(batch));
+            Ok(rows_answer(rows, &records, body))
         }
         (Content::Batches(_), "GetParameters") => parameters(body),
         (Content::Batches(_), "BatchWriteItem") => {
             state.seen().records += memmem::find_iter(body, b"\"PutRequest\"").count();
             Ok(br#"{"UnprocessedItems":{}}"#.to_vec())
+        }
+        (Content::Batches(_), "UpdateItem") => {
+            state.seen().records += 1;
+            Ok(b"{}".to_vec())
         }
         (Content::Batches(_), "ChangeMessageVisibilityBatch") => {
             let (answer, entries) = entries_answer(body, |_| true)?;
@@ -180,7 +185,7 @@ fn answer(operation: &str, body: &[u8], state: &State) -> Result<Vec<u8>, String
 }
 
 /// The answer to `BatchGetItem`: what of the tables was asked for.
-fn rows_answer(rows: &[u8], body: &[u8]) -> Vec<u8> {
+fn rows_answer(rows: &[u8], records: &[u8], body: &[u8]) -> Vec<u8> {
     let asks = |table: &str| memmem::find(body, format!("\"{table}\":").as_bytes()).is_some();
     let mut answer = br#"{"Responses":{"#.to_vec();
     if asks(SUBSCRIPTIONS) {
@@ -191,7 +196,8 @@ fn rows_answer(rows: &[u8], body: &[u8]) -> Vec<u8> {
         if answer.ends_with(b"]") {
             answer.push(b',');
         }
-        answer.extend_from_slice(format!("\"{DELIVERIES}\":[]").as_bytes());
+        answer.extend_from_slice(format!("\"{DELIVERIES}\":").as_bytes());
+        answer.extend_from_slice(records);
     }
     answer.extend_from_slice(br#"},"UnprocessedKeys":{}}"#);
     answer
@@ -268,7 +274,7 @@ mod tests {
         let rows = br#"[{"url":{"S":"u"}}]"#;
         let both = br#"{"RequestItems":{"deliveries":{},"subscriptions":{}}}"#;
         assert_eq!(
-            read(&rows_answer(rows, both)),
+            read(&rows_answer(rows, b"[]", both)),
             json!({
                 "Responses": {"subscriptions": [{"url": {"S": "u"}}], "deliveries": []},
                 "UnprocessedKeys": {},
@@ -276,8 +282,8 @@ mod tests {
         );
         let one = br#"{"RequestItems":{"deliveries":{}}}"#;
         assert_eq!(
-            read(&rows_answer(rows, one)),
-            json!({"Responses": {"deliveries": []}, "UnprocessedKeys": {}})
+            read(&rows_answer(rows, b"[{}]", one)),
+            json!({"Responses": {"deliveries": [{}]}, "UnprocessedKeys": {}})
         );
     }
 

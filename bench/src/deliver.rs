@@ -7,16 +7,21 @@ use std::time::Duration;
 
 use rustls::ServerConfig;
 use serde::Serialize;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 use crate::Error;
 use crate::aws::CallsByName;
 use crate::environment::Phase;
 use crate::floor::Floor;
 use crate::partner::{Manner, Partners};
-use crate::process::{CpuTime, peak_memory_mb};
+use crate::process::{CpuTime, peak_memory_mib};
 use crate::scenario::{Kind, Programs, Scenario};
-use crate::stats::percentile;
+use crate::stats::{p99, percentile};
 use crate::workload::{BATCH, Workload};
+
+/// How long ago the first attempt was, where there was one.
+const TRIED_BEFORE: Duration = Duration::from_secs(90);
 
 /// A scenario with all that plays in it.
 #[derive(Debug)]
@@ -64,6 +69,12 @@ impl Stage {
             scenario.payload_bytes,
             scenario.script,
         )?;
+        let workload = if scenario.again {
+            let tried_at = OffsetDateTime::now_utc() - TRIED_BEFORE;
+            workload.again(&tried_at.format(&Rfc3339).unwrap_or_default())
+        } else {
+            workload
+        };
         Ok(Self {
             scenario,
             partners: servers,
@@ -80,9 +91,11 @@ impl Stage {
     pub fn live(&self, kind: Kind, programs: &Programs) -> Result<Life, Error> {
         let life = match kind {
             Kind::Floor => self.live_floor(&programs.floor),
-            Kind::OursAll | Kind::OursFailures | Kind::NodeAll | Kind::NodeFailures => {
-                self.live_function(kind, programs)
-            }
+            Kind::OursAll
+            | Kind::OursFailures
+            | Kind::NodeAll
+            | Kind::NodeFailures
+            | Kind::NodeHttpAll => self.live_function(kind, programs),
         };
         let what = (kind.title(), self.scenario.name);
         life.map_err(|error| Error::new(format!("{} in {}: {error}", what.0, what.1)))
@@ -90,7 +103,8 @@ impl Stage {
 
     fn live_function(&self, kind: Kind, programs: &Programs) -> Result<Life, Error> {
         let mut running = self.start(kind, programs)?;
-        let mut figures = running.first_batch()?;
+        // How long that takes is measured in shorter lives.
+        running.first_batch()?;
         running.environment.invoke(self.scenario.warm_up.max(1))?;
         let calls_before = running.aws.seen().calls;
         let connections_before = self.partners.connections();
@@ -101,7 +115,7 @@ impl Stage {
         let connections = self.partners.connections() - connections_before;
         let deliveries = count(self.scenario.batches * BATCH);
         let seen = running.aws.seen();
-        figures.extend(self.figures_of(&phase, cpu, pid, connections)?);
+        let mut figures = self.figures_of(&phase, cpu, pid, connections)?;
         figures.extend(figures_of_calls(&calls_before, &seen.calls, deliveries));
         let batches = 1 + self.scenario.warm_up.max(1) + self.scenario.batches;
         let log_bytes = running.check(batches)?;
@@ -121,16 +135,13 @@ impl Stage {
             self.workload.payload(),
             &self.directory,
         )?;
-        let first = floor.send(1)?;
-        floor.send(warm_up)?;
+        floor.send(1 + warm_up)?;
         let cpu_before = CpuTime::of(floor.pid())?;
         let connections_before = self.partners.connections();
         let phase = floor.send(batches)?;
         let cpu = CpuTime::of(floor.pid())?.since(&cpu_before);
         let connections = self.partners.connections() - connections_before;
-        let mut figures = self.figures_of(&phase, cpu, floor.pid(), connections)?;
-        figures.insert("first_batch_ms".into(), ms(first.elapsed));
-        figures.insert("cold_start_ms".into(), ms(floor.ready_after()));
+        let figures = self.figures_of(&phase, cpu, floor.pid(), connections)?;
         let posts = self.partners.posts() - posts_before;
         let expected = (1 + warm_up + batches) * self.partners.urls().len();
         if posts != expected {
@@ -166,20 +177,19 @@ impl Stage {
     ) -> Result<BTreeMap<String, f64>, Error> {
         let deliveries = count(phase.times.len() * BATCH);
         let added = self.added_ms(phase);
-        let percentile = |percent| percentile(&added, percent).unwrap_or_default();
-        Ok([
+        let mut figures = vec![
             ("cpu_us_per_delivery", cpu.as_secs_f64() * 1e6 / deliveries),
             (
                 "deliveries_per_second",
                 deliveries / phase.elapsed.as_secs_f64(),
             ),
-            ("added_ms_p50", percentile(50)),
-            ("added_ms_p99", percentile(99)),
-            ("peak_memory_mb", peak_memory_mb(pid)?),
+            ("peak_memory_mib", peak_memory_mib(pid)?),
             ("connections_per_delivery", count(connections) / deliveries),
-        ]
-        .map(|(name, value)| (name.to_owned(), value))
-        .into())
+        ];
+        figures.extend(percentile(&added, 50).map(|half| ("added_ms_p50", half)));
+        figures.extend(p99(&added).map(|most| ("added_ms_p99", most)));
+        let named = |(name, value): (&str, f64)| (name.to_owned(), value);
+        Ok(figures.into_iter().map(named).collect())
     }
 }
 

@@ -11,7 +11,7 @@ use crate::aws::{Aws, Content};
 use crate::deliver::{count, figures_of_calls, ms};
 use crate::environment::{Environment, Events, Program};
 use crate::fan_out::Subscribers;
-use crate::process::{CpuTime, peak_memory_mb};
+use crate::process::{CpuTime, peak_memory_mib};
 use crate::stats::spread;
 use crate::workload::{EVENT_TYPE, SUBSCRIPTIONS, number, order};
 
@@ -36,6 +36,7 @@ pub struct Life {
     pub figures: BTreeMap<String, f64>,
 }
 
+#[derive(Debug)]
 struct BridgeEvents {
     detail: String,
     next: usize,
@@ -121,7 +122,7 @@ pub fn live(
         ),
         ("jobs_per_second", jobs / phase.elapsed.as_secs_f64()),
         ("cpu_us_per_job", cpu.as_secs_f64() * 1e6 / jobs),
-        ("peak_memory_mb", peak_memory_mb(environment.pid())?),
+        ("peak_memory_mib", peak_memory_mib(environment.pid())?),
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .into();

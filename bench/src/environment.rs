@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fmt::Debug;
 use std::fs::File;
 use std::io;
 use std::net::TcpStream;
@@ -28,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(130);
 const LOG_TAIL_BYTES: usize = 2000;
 
 /// The events of a run, and how they should end.
-pub trait Events: Send {
+pub trait Events: Debug + Send {
     /// Writes the next event.
     fn write_next(&mut self, event: &mut Vec<u8>);
 
@@ -58,6 +59,7 @@ pub struct Phase {
 }
 
 /// What has happened, as the main thread is told.
+#[derive(Debug)]
 enum Told {
     Polled(Instant),
     /// As many invocations have ended as were asked for, and the program asks for the next.
@@ -65,6 +67,7 @@ enum Told {
     Broken(Error),
 }
 
+#[derive(Debug)]
 struct Driver {
     events: Box<dyn Events>,
     told: Sender<Told>,
@@ -88,16 +91,8 @@ pub struct Environment {
     spawned: Instant,
     log: PathBuf,
     told: Receiver<Told>,
-    shared: SharedDriver,
+    shared: Shared,
     _server: Server,
-}
-
-struct SharedDriver(Shared);
-
-impl std::fmt::Debug for SharedDriver {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("SharedDriver")
-    }
 }
 
 impl Environment {
@@ -171,7 +166,7 @@ impl Environment {
             spawned,
             log: log.to_owned(),
             told,
-            shared: SharedDriver(shared),
+            shared,
             _server: server,
         })
     }
@@ -199,11 +194,11 @@ impl Environment {
     /// If one does not end as it should.
     pub fn invoke(&mut self, invocations: usize) -> Result<Phase, Error> {
         {
-            let mut driver = lock(&self.shared.0);
+            let mut driver = lock(&self.shared);
             driver.wanted += invocations;
             driver.times = Vec::with_capacity(invocations);
         }
-        self.shared.0.1.notify_all();
+        self.shared.1.notify_all();
         match self.wait()? {
             Told::Done(phase) => Ok(phase),
             Told::Polled(_) | Told::Broken(_) => Err(Error::new("an unexpected poll")),
@@ -252,7 +247,7 @@ impl Environment {
     }
 
     fn is_moving(&self) -> bool {
-        lock(&self.shared.0).last_ended.elapsed() < PATIENCE
+        lock(&self.shared).last_ended.elapsed() < PATIENCE
     }
 }
 

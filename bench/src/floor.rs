@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::Error;
 use crate::environment::Phase;
@@ -14,7 +14,6 @@ pub struct Floor {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
-    ready_after: Duration,
 }
 
 impl Floor {
@@ -30,7 +29,6 @@ impl Floor {
     ) -> Result<Self, Error> {
         let file = directory.join("body.json");
         std::fs::write(&file, body)?;
-        let began = Instant::now();
         let mut child = Command::new(program)
             .env_clear()
             .env("FLOOR_URLS", urls.join(","))
@@ -46,10 +44,8 @@ impl Floor {
             child,
             input,
             output: BufReader::new(output),
-            ready_after: Duration::ZERO,
         };
         floor.line()?;
-        floor.ready_after = began.elapsed();
         Ok(floor)
     }
 
@@ -57,12 +53,6 @@ impl Floor {
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()
-    }
-
-    /// How long it took to be ready.
-    #[must_use]
-    pub fn ready_after(&self) -> Duration {
-        self.ready_after
     }
 
     /// Lets it send this many batches.

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::Error;
 use crate::deliver::Stage;
-use crate::process::{memory_now_mb, peak_memory_mb};
+use crate::process::{memory_now_mib, peak_memory_mib};
 use crate::scenario::{Kind, Programs, SCENARIOS, Scenario};
 use crate::workload::{BATCH, Script};
 
@@ -21,7 +21,7 @@ const ADDRESSES: usize = 100;
 const SAMPLES: usize = 20;
 /// By how much memory may grow from the first look, after a twentieth of the deliveries, to the
 /// last, in MiB, and still be called flat.
-pub const FLAT_MB: f64 = 1.0;
+pub const FLAT_MIB: f64 = 1.0;
 
 /// What was seen.
 #[derive(Debug, Clone, Serialize)]
@@ -33,17 +33,17 @@ pub struct Growth {
     /// How long it took, in seconds.
     pub seconds: f64,
     /// Resident memory after each twentieth of the deliveries, in MiB.
-    pub memory_mb: Vec<f64>,
+    pub memory_mib: Vec<f64>,
     /// The most that was ever resident, in MiB.
-    pub peak_memory_mb: f64,
+    pub peak_memory_mib: f64,
 }
 
 impl Growth {
     /// From the first look to the last, in MiB.
     #[must_use]
-    pub fn growth_mb(&self) -> f64 {
-        let first = self.memory_mb.first().copied().unwrap_or_default();
-        let last = self.memory_mb.last().copied().unwrap_or_default();
+    pub fn growth_mib(&self) -> f64 {
+        let first = self.memory_mib.first().copied().unwrap_or_default();
+        let last = self.memory_mib.last().copied().unwrap_or_default();
         last - first
     }
 }
@@ -66,13 +66,13 @@ pub fn run(
     let stage = Stage::new(scenario, PARTNERS, ADDRESSES, tls, directory)?;
     let mut running = stage.start(Kind::OursAll, programs)?;
     let began = Instant::now();
-    let (mut memory_mb, mut batches) = (Vec::new(), 0);
+    let (mut memory_mib, mut batches) = (Vec::new(), 0);
     let step = (deliveries / BATCH / SAMPLES).max(1);
     for sample in 1..=SAMPLES {
         running.environment.invoke(step)?;
         running.environment.empty_log()?;
         batches += step;
-        memory_mb.push(memory_now_mb(running.environment.pid())?);
+        memory_mib.push(memory_now_mib(running.environment.pid())?);
         eprint!(
             "\r  {} deliveries, {sample} of {SAMPLES} looks ",
             batches * BATCH
@@ -84,7 +84,7 @@ pub fn run(
         deliveries: batches * BATCH,
         failures: batches,
         seconds: began.elapsed().as_secs_f64(),
-        memory_mb,
-        peak_memory_mb: peak_memory_mb(running.environment.pid())?,
+        memory_mib,
+        peak_memory_mib: peak_memory_mib(running.environment.pid())?,
     })
 }

@@ -68,7 +68,7 @@ impl Partners {
                 Server::start(move |stream| {
                     seen.connections.fetch_add(1, Ordering::Relaxed);
                     match &manner.tls {
-                        None => serve(Connection::new(stream), &manner, &answer, &seen),
+                        None => serve(&mut Connection::new(stream), &manner, &answer, &seen),
                         Some(config) => {
                             let tls = ServerConnection::new(Arc::clone(config));
                             let tls = tls.map_err(io::Error::other)?;
@@ -147,28 +147,19 @@ fn answer(fails: bool, closes: bool) -> Vec<u8> {
     format!("HTTP/1.1 {status}{closes}\r\n").into_bytes()
 }
 
-fn serve<S: Read + Write>(
-    mut connection: Connection<S>,
-    manner: &Manner,
-    answer: &[u8],
-    seen: &Seen,
-) -> io::Result<()> {
-    serve_on(&mut connection, manner, answer, seen)
-}
-
 fn serve_tls<S: Read + Write>(
     connection: &mut Connection<StreamOwned<ServerConnection, S>>,
     manner: &Manner,
     answer: &[u8],
     seen: &Seen,
 ) -> io::Result<()> {
-    serve_on(connection, manner, answer, seen)?;
+    serve(connection, manner, answer, seen)?;
     let tls = connection.stream();
     tls.conn.send_close_notify();
     tls.flush()
 }
 
-fn serve_on<S: Read + Write>(
+fn serve<S: Read + Write>(
     connection: &mut Connection<S>,
     manner: &Manner,
     answer: &[u8],

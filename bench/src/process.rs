@@ -9,6 +9,9 @@ use crate::Error;
 /// Of `/proc/PID/stat`: `USER_HZ`, which is 100 on every architecture that Lambda has.
 const TICK: Duration = Duration::from_millis(10);
 
+/// By how much ticks may say too much between two looks: user and kernel time are each cut off.
+const ROUNDED: Duration = Duration::from_millis(20);
+
 /// The CPU time that a process had used at some moment, user and kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CpuTime {
@@ -47,10 +50,15 @@ impl CpuTime {
         Ok(Self { threads, ticks })
     }
 
-    /// How much was used since an earlier moment: to the nanosecond if all threads of then are
-    /// still there, otherwise in ticks.
+    /// How much was used since an earlier moment: to the nanosecond if no thread has ended since,
+    /// otherwise in ticks.
+    ///
+    /// A thread that begins and ends in between is on neither list. What it used shows in the ticks,
+    /// which are those of the whole process, so that the sum of the others is not taken where it is
+    /// less than these can be. It is then a lower bound, of which a few ticks may be missing.
     #[must_use]
     pub fn since(&self, before: &Self) -> Duration {
+        let ticks = TICK * self.ticks.saturating_sub(before.ticks);
         let is_complete = !self.threads.is_empty()
             && before
                 .threads
@@ -58,9 +66,10 @@ impl CpuTime {
                 .all(|id| self.threads.contains_key(id));
         if is_complete {
             let sum = |threads: &BTreeMap<u32, u64>| threads.values().sum::<u64>();
-            Duration::from_nanos(sum(&self.threads).saturating_sub(sum(&before.threads)))
+            let threads = sum(&self.threads).saturating_sub(sum(&before.threads));
+            Duration::from_nanos(threads).max(ticks.saturating_sub(ROUNDED))
         } else {
-            TICK * self.ticks.saturating_sub(before.ticks)
+            ticks
         }
     }
 
@@ -88,19 +97,19 @@ fn ticks(stat: &str) -> Option<u32> {
 ///
 /// # Errors
 /// If it is not running.
-pub fn peak_memory_mb(pid: u32) -> Result<f64, Error> {
-    memory_mb(pid, "VmHWM:")
+pub fn peak_memory_mib(pid: u32) -> Result<f64, Error> {
+    memory_mib(pid, "VmHWM:")
 }
 
 /// The memory that a process has resident, in MiB (`VmRSS`).
 ///
 /// # Errors
 /// If it is not running.
-pub fn memory_now_mb(pid: u32) -> Result<f64, Error> {
-    memory_mb(pid, "VmRSS:")
+pub fn memory_now_mib(pid: u32) -> Result<f64, Error> {
+    memory_mib(pid, "VmRSS:")
 }
 
-fn memory_mb(pid: u32, name: &str) -> Result<f64, Error> {
+fn memory_mib(pid: u32, name: &str) -> Result<f64, Error> {
     let status = read(&format!("/proc/{pid}/status"))?;
     let kib =
         kib(&status, name).ok_or_else(|| Error::new(format!("process {pid} has no {name}")))?;
@@ -119,6 +128,9 @@ fn read(path: &str) -> Result<String, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Far more than what ticks can be wrong by.
+    const BUSY: Duration = Duration::from_millis(200);
 
     #[test]
     fn the_fields_of_a_program_with_an_odd_name_are_found() {
@@ -141,10 +153,40 @@ mod tests {
             ticks,
         };
         let before = at(&[(1, 1_000), (2, 500)], 4);
-        let more = at(&[(1, 3_000), (2, 600), (3, 50)], 9);
+        let more = at(&[(1, 3_000), (2, 600), (3, 50)], 6);
         assert_eq!(more.since(&before), Duration::from_nanos(2_150));
         let fewer = at(&[(1, 3_000)], 9);
         assert_eq!(fewer.since(&before), Duration::from_millis(50));
+    }
+
+    #[test]
+    fn a_thread_that_began_and_ended_in_between_is_not_lost() {
+        let at = |nanoseconds, ticks| CpuTime {
+            threads: [(1, nanoseconds)].into(),
+            ticks,
+        };
+        let (before, after) = (at(5_000_000, 1), at(35_000_000, 21));
+        // 200 ms in all, of which the ticks may have 20 too many; the thread that is left used 30.
+        assert_eq!(after.since(&before), Duration::from_millis(180));
+        let alone = at(35_000_000, 5);
+        assert_eq!(alone.since(&before), Duration::from_millis(30));
+    }
+
+    #[test]
+    fn time_of_a_thread_that_has_ended_counts_in_a_real_process() {
+        let pid = std::process::id();
+        let before = CpuTime::of(pid).unwrap();
+        let worker = std::thread::spawn(|| {
+            let used = || {
+                let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+                let used = text.split(' ').next().unwrap().parse().unwrap();
+                Duration::from_nanos(used)
+            };
+            while used() < BUSY {}
+        });
+        worker.join().unwrap();
+        let used = CpuTime::of(pid).unwrap().since(&before);
+        assert!(used >= BUSY - ROUNDED * 2, "{used:?}");
     }
 
     #[test]
@@ -152,8 +194,8 @@ mod tests {
         let pid = std::process::id();
         let before = CpuTime::of(pid).unwrap();
         assert!(!before.threads.is_empty());
-        let now = memory_now_mb(pid).unwrap();
+        let now = memory_now_mib(pid).unwrap();
         assert!(now > 0.0);
-        assert!(peak_memory_mb(pid).unwrap() >= now);
+        assert!(peak_memory_mib(pid).unwrap() >= now);
     }
 }

@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 
 use crate::goals::{Goal, Side};
 use crate::machine::Machine;
-use crate::million::{FLAT_MB, Growth};
-use crate::results::{FanOut, Results, Scenario};
+use crate::million::{FLAT_MIB, Growth};
+use crate::results::{FanOut, Measured, Results};
 use crate::scenario::Kind;
-use crate::stats::{Spread, percentile};
+use crate::stats::{Spread, p99, percentile};
 
 /// Figures of deliver in the order of their rows, with the decimals that they are worth.
 const ROWS: [(&str, &str, usize); 10] = [
@@ -16,7 +16,7 @@ const ROWS: [(&str, &str, usize); 10] = [
     ("deliveries per second", "deliveries_per_second", 0),
     ("batch less delay, p50, ms", "added_ms_p50", 2),
     ("batch less delay, p99, ms", "added_ms_p99", 2),
-    ("peak memory, MB", "peak_memory_mb", 1),
+    ("peak memory, MiB", "peak_memory_mib", 1),
     ("connections per delivery", "connections_per_delivery", 2),
     ("log per delivery, bytes", "log_bytes_per_delivery", 0),
     ("AWS requests per delivery", "aws_requests_per_delivery", 2),
@@ -36,16 +36,17 @@ const COLD_ROWS: [(&str, &str, usize); 4] = [
     ("cold start to first poll, ms", "cold_start_ms", 1),
     ("CPU until first poll, ms", "init_cpu_ms", 1),
     ("first batch, ms", "first_batch_ms", 1),
-    ("memory after first batch, MB", "peak_memory_mb", 1),
+    ("memory after first batch, MiB", "peak_memory_mib", 1),
 ];
 
-const DISPATCH_ROWS: [(&str, &str, usize); 9] = [
+const DISPATCH_ROWS: [(&str, &str, usize); 10] = [
+    ("cold start to first poll, ms", "cold_start_ms", 1),
     ("first event, ms", "first_event_ms", 1),
     ("one event, ms", "event_ms", 2),
     ("events per second", "events_per_second", 1),
     ("jobs per second", "jobs_per_second", 0),
     ("CPU per job, µs", "cpu_us_per_job", 1),
-    ("peak memory, MB", "peak_memory_mb", 1),
+    ("peak memory, MiB", "peak_memory_mib", 1),
     (
         "SQS requests per job",
         "SendMessageBatch_requests_per_job",
@@ -89,7 +90,7 @@ fn machine(machine: &Machine) -> String {
     )
 }
 
-fn scenario(scenario: &Scenario, rows: &[(&str, &str, usize)]) -> String {
+fn scenario(scenario: &Measured, rows: &[(&str, &str, usize)]) -> String {
     let kinds: Vec<Kind> = scenario.summary.keys().copied().collect();
     let mut heads = vec![String::new()];
     heads.extend(kinds.iter().map(|kind| kind.title().to_owned()));
@@ -113,14 +114,14 @@ fn scenario(scenario: &Scenario, rows: &[(&str, &str, usize)]) -> String {
 }
 
 /// Over the batches of all runs together, where that is what the scenario is about.
-fn latencies(scenario: &Scenario) -> String {
+fn latencies(scenario: &Measured) -> String {
     let mut text = String::new();
     for kind in scenario.summary.keys() {
         let lives = scenario.lives.iter().filter(|life| life.program == *kind);
         let added: Vec<f64> = lives
             .flat_map(|life| life.added_ms.iter().copied())
             .collect();
-        if let (Some(half), Some(most)) = (percentile(&added, 50), percentile(&added, 99)) {
+        if let (Some(half), Some(most)) = (percentile(&added, 50), p99(&added)) {
             let _ = write!(
                 text,
                 "\n- {}: added over all {} batches p50 {half:.2} ms, p99 {most:.2} ms",
@@ -136,7 +137,7 @@ fn latencies(scenario: &Scenario) -> String {
 }
 
 /// What goes to AWS, by operation.
-fn operations(scenario: &Scenario) -> String {
+fn operations(scenario: &Measured) -> String {
     let heads = ["", "operation", "requests", "bytes sent", "bytes received"].map(str::to_owned);
     let mut rows = Vec::new();
     for (kind, figures) in &scenario.summary {
@@ -197,20 +198,20 @@ fn dispatch(fan_outs: &[FanOut]) -> String {
 
 fn million(growth: &Growth) -> String {
     let samples: Vec<String> = growth
-        .memory_mb
+        .memory_mib
         .iter()
-        .map(|mb| format!("{mb:.1}"))
+        .map(|mib| format!("{mib:.1}"))
         .collect();
     format!(
         "\n### memory over {} deliveries, {} of them answered 500\n\n\
-         In {:.0} s, to 1 000 partners. Resident after each twentieth, MB: {}. \
-         Growth {:+.2} MB (flat is at most {FLAT_MB}), peak {:.1} MB.\n",
+         In {:.0} s, to 1 000 partners. Resident after each twentieth, MiB: {}. \
+         Growth {:+.2} MiB (flat is at most {FLAT_MIB}), peak {:.1} MiB.\n",
         growth.deliveries,
         growth.failures,
         growth.seconds,
         samples.join(" "),
-        growth.growth_mb(),
-        growth.peak_memory_mb
+        growth.growth_mib(),
+        growth.peak_memory_mib
     )
 }
 
@@ -284,7 +285,7 @@ mod tests {
             life(Kind::OursAll, 44.0),
             life(Kind::Floor, 31.0),
         ];
-        let scenario = Scenario::new("base", "all well", 100, lives);
+        let scenario = Measured::new("base", "all well", 100, lives);
         assert_eq!(
             super::scenario(&scenario, &ROWS[..1]),
             "\n### base: all well\n2 runs of 100 deliveries each\n\n\

@@ -17,9 +17,9 @@ pub struct Results {
     /// Where and when.
     pub machine: Machine,
     /// Short lives.
-    pub cold_starts: Option<Scenario>,
+    pub cold_starts: Option<Measured>,
     /// Long lives, by scenario, in their order.
-    pub deliver: Vec<Scenario>,
+    pub deliver: Vec<Measured>,
     /// By fan-out, in their order.
     pub dispatch: Vec<FanOut>,
     /// Many deliveries in one life.
@@ -28,9 +28,9 @@ pub struct Results {
     pub goals: Vec<crate::goals::Goal>,
 }
 
-/// The lives of one scenario.
+/// What the lives of one scenario came to.
 #[derive(Debug, Serialize)]
-pub struct Scenario {
+pub struct Measured {
     /// By which it is chosen.
     pub name: String,
     /// For people.
@@ -54,7 +54,7 @@ pub struct FanOut {
     pub lives: Vec<dispatch::Life>,
 }
 
-impl Scenario {
+impl Measured {
     /// Sums lives up.
     #[must_use]
     pub fn new(name: &str, title: &str, deliveries: usize, lives: Vec<deliver::Life>) -> Self {
@@ -97,7 +97,7 @@ impl FanOut {
 impl Results {
     /// The scenario of this name.
     #[must_use]
-    pub fn scenario(&self, name: &str) -> Option<&Scenario> {
+    pub fn scenario(&self, name: &str) -> Option<&Measured> {
         self.deliver.iter().find(|scenario| scenario.name == name)
     }
 }

@@ -11,8 +11,8 @@ use crate::deliver::{Life, Stage};
 use crate::dispatch::{self, FAN_OUTS, events};
 use crate::fan_out::Subscribers;
 use crate::machine::Machine;
-use crate::process::peak_memory_mb;
-use crate::results::{self, Results};
+use crate::process::peak_memory_mib;
+use crate::results::{FanOut, Measured, Results};
 use crate::scenario::{Kind, Programs, SCENARIOS, Scenario};
 use crate::workload::BATCH;
 use crate::{Error, goals, million, report, tls};
@@ -44,9 +44,9 @@ pub struct Arguments {
     /// The bootstrap of dispatch.
     #[arg(long, default_value = "target/lambda/dispatch/bootstrap")]
     pub dispatch: PathBuf,
-    /// The bare client; it lies beside this program.
-    #[arg(long)]
-    pub floor: Option<PathBuf>,
+    /// The bare client.
+    #[arg(long, default_value = "target/lambda/floor/bootstrap")]
+    pub floor: PathBuf,
     /// To how many subscribers dispatch sends an event. May be given several times.
     #[arg(long, value_name = "SUBSCRIBERS", default_values_t = FAN_OUTS)]
     pub fan_out: Vec<usize>,
@@ -142,10 +142,7 @@ pub fn run(arguments: &Arguments) -> Result<String, Error> {
     let programs = Programs {
         deliver: arguments.deliver.clone(),
         node: node(arguments)?,
-        floor: match &arguments.floor {
-            Some(floor) => floor.clone(),
-            None => std::env::current_exe()?.with_file_name("floor"),
-        },
+        floor: arguments.floor.clone(),
     };
     let mut results = Results {
         machine: Machine::here(programs.node.as_ref().map(|(node, _)| node.as_path())),
@@ -208,19 +205,19 @@ fn cold_starts(
     programs: &Programs,
     server: &Arc<ServerConfig>,
     directory: &Path,
-) -> Result<results::Scenario, Error> {
+) -> Result<Measured, Error> {
     eprintln!("cold starts: {count} lives each");
     let stage = Stage::new(SCENARIOS[0], BATCH, BATCH, server, directory)?;
     let mut lives = Vec::new();
-    for _ in 0..count {
-        for program in programs.kinds() {
+    for life in 0..count {
+        for program in programs.kinds_from(life) {
             if program == Kind::Floor {
                 continue;
             }
             let mut running = stage.start(program, programs)?;
             let mut figures = running.first_batch()?;
-            let memory = peak_memory_mb(running.environment.pid())?;
-            figures.insert("peak_memory_mb".into(), memory);
+            let memory = peak_memory_mib(running.environment.pid())?;
+            figures.insert("peak_memory_mib".into(), memory);
             running.check(1)?;
             lives.push(Life {
                 program,
@@ -230,7 +227,7 @@ fn cold_starts(
         }
     }
     let title = "from the start of the process to the end of its first batch";
-    Ok(results::Scenario::new("cold", title, BATCH, lives))
+    Ok(Measured::new("cold", title, BATCH, lives))
 }
 
 /// Long lives, of each program in turn.
@@ -240,19 +237,19 @@ fn lives(
     programs: &Programs,
     server: &Arc<ServerConfig>,
     directory: &Path,
-) -> Result<results::Scenario, Error> {
+) -> Result<Measured, Error> {
     eprintln!("deliver, {}: {}", scenario.name, scenario.title);
     let stage = Stage::new(scenario, BATCH, BATCH, server, directory)?;
     let mut lives = Vec::new();
     for run in 1..=runs {
         eprint!("\r  run {run} of {runs} ");
-        for kind in programs.kinds() {
+        for kind in programs.kinds_from(run - 1) {
             lives.push(stage.live(kind, programs)?);
         }
     }
     eprintln!();
     let deliveries = scenario.batches * BATCH;
-    Ok(results::Scenario::new(
+    Ok(Measured::new(
         scenario.name,
         scenario.title,
         deliveries,
@@ -265,7 +262,7 @@ fn fan_outs(
     runs: usize,
     fan_out: usize,
     directory: &Path,
-) -> Result<results::FanOut, Error> {
+) -> Result<FanOut, Error> {
     eprintln!("dispatch, {fan_out} subscribers");
     let events = if arguments.quick { 1 } else { events(fan_out) };
     let subscribers = Arc::new(Subscribers::new(fan_out));
@@ -280,5 +277,5 @@ fn fan_outs(
             )
         })
         .collect();
-    Ok(results::FanOut::new(fan_out, lives?))
+    Ok(FanOut::new(fan_out, lives?))
 }

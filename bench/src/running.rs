@@ -17,6 +17,7 @@ use crate::workload::{BATCH, DELIVERIES, SUBSCRIPTIONS, Workload};
 const NODE_HEAP: [&str; 2] = ["--max-old-space-size=231", "--max-semi-space-size=12"];
 
 /// One batch after the other, from the first.
+#[derive(Debug)]
 struct Batches {
     workload: Arc<Workload>,
     aws: Arc<Aws>,
@@ -85,7 +86,7 @@ impl Stage {
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .into();
         let (command, authority_variable) = match (kind, &programs.node) {
-            (Kind::NodeAll | Kind::NodeFailures, Some((node, bundle))) => {
+            (Kind::NodeAll | Kind::NodeFailures | Kind::NodeHttpAll, Some((node, bundle))) => {
                 let mut command = vec![node.into()];
                 command.extend(NODE_HEAP.map(Into::into));
                 command.push(bundle.into());
@@ -94,10 +95,13 @@ impl Stage {
             (Kind::OursAll | Kind::OursFailures, _) => {
                 (vec![programs.deliver.clone().into()], "EXTRA_CA_FILE")
             }
-            (Kind::NodeAll | Kind::NodeFailures | Kind::Floor, _) => {
+            (Kind::NodeAll | Kind::NodeFailures | Kind::NodeHttpAll | Kind::Floor, _) => {
                 return Err(Error::new("there is no such function"));
             }
         };
+        if let Some(client) = kind.http_client() {
+            variables.insert("HTTP_CLIENT".into(), client.into());
+        }
         if self.scenario.tls {
             variables.insert(authority_variable.into(), authority);
         }
@@ -169,7 +173,9 @@ impl Running<'_> {
             self.stage.workload.failures_before(batches),
         );
         let recorded = match self.kind {
-            Kind::OursAll | Kind::NodeAll => deliveries,
+            // What there is a record of goes on having one.
+            _ if self.stage.scenario.again => deliveries,
+            Kind::OursAll | Kind::NodeAll | Kind::NodeHttpAll => deliveries,
             Kind::OursFailures | Kind::NodeFailures | Kind::Floor => failures,
         };
         let posts = self.stage.partners.posts() - self.posts_before;

@@ -19,17 +19,20 @@ pub enum Kind {
     NodeAll,
     /// The baseline in Node.js, with records of failures only.
     NodeFailures,
+    /// The baseline in Node.js with its older HTTP client, with a record of each delivery.
+    NodeHttpAll,
     /// The bare HTTP client.
     Floor,
 }
 
 impl Kind {
     /// All of them, in the order of the columns.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::OursAll,
         Self::OursFailures,
         Self::NodeAll,
         Self::NodeFailures,
+        Self::NodeHttpAll,
         Self::Floor,
     ];
 
@@ -41,13 +44,23 @@ impl Kind {
             Self::OursFailures => "ours, failures",
             Self::NodeAll => "Node.js, all",
             Self::NodeFailures => "Node.js, failures",
+            Self::NodeHttpAll => "Node.js http, all",
             Self::Floor => "bare client",
+        }
+    }
+
+    /// What the baseline sends webhooks with.
+    pub(crate) fn http_client(self) -> Option<&'static str> {
+        match self {
+            Self::NodeAll | Self::NodeFailures => Some("fetch"),
+            Self::NodeHttpAll => Some("http"),
+            Self::OursAll | Self::OursFailures | Self::Floor => None,
         }
     }
 
     pub(crate) fn delivery_log(self) -> &'static str {
         match self {
-            Self::OursAll | Self::NodeAll => "all",
+            Self::OursAll | Self::NodeAll | Self::NodeHttpAll => "all",
             Self::OursFailures | Self::NodeFailures | Self::Floor => "failures",
         }
     }
@@ -72,9 +85,19 @@ impl Programs {
             .into_iter()
             .filter(|kind| match kind {
                 Kind::OursAll | Kind::OursFailures | Kind::Floor => true,
-                Kind::NodeAll | Kind::NodeFailures => self.node.is_some(),
+                Kind::NodeAll | Kind::NodeFailures | Kind::NodeHttpAll => self.node.is_some(),
             })
             .collect()
+    }
+
+    /// The same, but each round begins with another one, so that none comes always after the same
+    /// pause or first of all.
+    #[must_use]
+    pub fn kinds_from(&self, round: usize) -> Vec<Kind> {
+        let mut kinds = self.kinds();
+        let first = round % kinds.len();
+        kinds.rotate_left(first);
+        kinds
     }
 }
 
@@ -87,6 +110,8 @@ pub struct Scenario {
     pub title: &'static str,
     /// Of each webhook.
     pub payload_bytes: usize,
+    /// Whether each has failed once before and has a record.
+    pub again: bool,
     /// What the partners answer.
     pub script: Script,
     /// After which time they answer.
@@ -105,16 +130,18 @@ const BASE: Scenario = Scenario {
     name: "base",
     title: "1 KB, http, each answered 204",
     payload_bytes: 1024,
+    again: false,
     script: Script::Succeed,
     delay: Duration::ZERO,
     tls: false,
     closes: false,
-    warm_up: 100,
+    // Node.js goes on compiling for some thousand deliveries.
+    warm_up: 1000,
     batches: 500,
 };
 
 /// Every scenario. [`Scenario::name`] of the first is `base`.
-pub const SCENARIOS: [Scenario; 8] = [
+pub const SCENARIOS: [Scenario; 9] = [
     BASE,
     Scenario {
         name: "20kb",
@@ -144,6 +171,14 @@ pub const SCENARIOS: [Scenario; 8] = [
         name: "half",
         title: "1 KB, http, every second one answered 500",
         script: Script::Half,
+        warm_up: 50,
+        batches: 200,
+        ..BASE
+    },
+    Scenario {
+        name: "again",
+        title: "1 KB, http, second attempts, each answered 204",
+        again: true,
         warm_up: 50,
         batches: 200,
         ..BASE

@@ -39,6 +39,15 @@ pub fn percentile(values: &[f64], percent: usize) -> Option<f64> {
     sorted.get(rank.saturating_sub(1)).copied()
 }
 
+/// Of fewer values one in a hundred is none.
+const FEWEST_FOR_P99: usize = 100;
+
+/// The value that one in a hundred passes; `None` where there are too few to tell.
+#[must_use]
+pub fn p99(values: &[f64]) -> Option<f64> {
+    percentile(values, 99).filter(|_| values.len() >= FEWEST_FOR_P99)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,5 +70,12 @@ mod tests {
         assert_eq!(percentile(&[7.0], 50), Some(7.0));
         assert_eq!(percentile(&[7.0], 0), Some(7.0));
         assert_eq!(percentile(&[], 50), None);
+    }
+
+    #[test]
+    fn there_is_no_p99_of_less_than_a_hundred_values() {
+        let values: Vec<f64> = (1..=100).map(f64::from).collect();
+        assert_eq!(p99(&values), Some(99.0));
+        assert_eq!(p99(&values[..99]), None);
     }
 }

@@ -21,6 +21,8 @@ pub const EVENT_TYPE: &str = "OrderPaid";
 const HOLE: &str = "##########";
 /// In a record: message id, receipt handle, webhook id and event id.
 const HOLES_PER_RECORD: usize = 4;
+/// In a delivery record: message id and webhook id.
+const HOLES_PER_ITEM: usize = 2;
 
 /// What the partners do with a webhook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +55,6 @@ impl Script {
 pub struct Workload {
     batches: Vec<Batch>,
     payload: String,
-    script: Script,
 }
 
 /// A batch of which only the numbers are missing.
@@ -63,6 +64,8 @@ struct Batch {
     holes: Vec<usize>,
     /// The rows of its subscriptions, as `BatchGetItem` lists them.
     rows: Vec<u8>,
+    /// The records of its deliveries, as `BatchGetItem` lists them; none of what is tried first.
+    records: Vec<u8>,
     failing: Vec<bool>,
 }
 
@@ -95,11 +98,26 @@ impl Workload {
                 Batch::new(first..first + BATCH, urls, &payload, script)
             })
             .collect();
-        Ok(Self {
-            batches,
-            payload,
-            script,
-        })
+        Ok(Self { batches, payload })
+    }
+
+    /// The same deliveries, each of which has failed once, at this time (RFC 3339), and is
+    /// due since then.
+    #[must_use]
+    pub fn again(mut self, tried_at: &str) -> Self {
+        let first = br#""ApproximateReceiveCount":"1""#;
+        for (index, batch) in self.batches.iter_mut().enumerate() {
+            let counts: Vec<usize> = memmem::find_iter(&batch.event, first).collect();
+            for count in counts {
+                // The digit stands before the last quotation mark.
+                batch.event[count + first.len() - 2] = b'2';
+            }
+            let partners = index * BATCH..(index + 1) * BATCH;
+            batch.records = Value::from_iter(partners.map(|partner| record(partner, tried_at)))
+                .to_string()
+                .into();
+        }
+        self
     }
 
     /// The payload of every webhook, byte for byte.
@@ -108,21 +126,23 @@ impl Workload {
         &self.payload
     }
 
-    /// What the partners do.
-    #[must_use]
-    pub fn script(&self) -> Script {
-        self.script
-    }
-
     /// Writes the event of a batch.
     pub fn write_event(&self, batch: usize, event: &mut Vec<u8>) {
         let template = self.template(batch);
         event.clear();
         event.extend_from_slice(&template.event);
-        for (index, hole) in template.holes.iter().enumerate() {
-            let number = number(batch * BATCH + index / HOLES_PER_RECORD);
-            event[*hole..*hole + HOLE.len()].copy_from_slice(number.as_bytes());
-        }
+        let first = batch * BATCH;
+        fill(event, &template.holes, first, HOLES_PER_RECORD);
+    }
+
+    /// The records of a batch's deliveries, as a JSON list.
+    #[must_use]
+    pub fn records(&self, batch: usize) -> Vec<u8> {
+        let mut records = self.template(batch).records.clone();
+        let holes: Vec<usize> = memmem::find_iter(&records, HOLE).collect();
+        let first = batch * BATCH;
+        fill(&mut records, &holes, first, HOLES_PER_ITEM);
+        records
     }
 
     /// The rows of a batch's subscriptions, as a JSON list.
@@ -228,9 +248,33 @@ impl Batch {
             event,
             holes,
             rows: Value::from(rows).to_string().into_bytes(),
+            records: b"[]".to_vec(),
             failing,
         }
     }
+}
+
+/// Puts the numbers of deliveries in, from the first on, each of which has so many holes.
+fn fill(text: &mut [u8], holes: &[usize], first: usize, holes_each: usize) {
+    for (index, hole) in holes.iter().enumerate() {
+        let number = number(first + index / holes_each);
+        text[*hole..*hole + HOLE.len()].copy_from_slice(number.as_bytes());
+    }
+}
+
+/// The record of a delivery that has failed once. Its message has not been sent anew.
+fn record(partner: usize, tried_at: &str) -> Value {
+    json!({
+        "webhookId": {"S": format!("msg_{HOLE}_{}", subscriber(partner))},
+        "messageId": {"S": format!("m{HOLE}")},
+        "state": {"S": "retrying"},
+        "attempts": {"N": "1"},
+        "refusals": {"N": "1"},
+        "startedAt": {"S": tried_at},
+        "createdAt": {"S": tried_at},
+        "updatedAt": {"S": tried_at},
+        "nextAt": {"S": tried_at},
+    })
 }
 
 /// When every event happened: of no importance to what is measured.
@@ -325,6 +369,26 @@ mod tests {
         let rows: Value = serde_json::from_slice(workload.rows(3)).unwrap();
         assert_eq!(rows[2]["subscriberId"]["S"], "partner-000012");
         assert_eq!(rows[2]["url"]["S"], "http://127.0.0.1:2002/hook");
+    }
+
+    #[test]
+    fn what_is_tried_again_has_records_of_the_same_deliveries() {
+        let workload = Workload::new(20, &urls(), 1024, Script::Succeed).unwrap();
+        assert_eq!(workload.records(3), b"[]");
+        let workload = workload.again("2026-11-30T12:00:00Z");
+        let records: Value = serde_json::from_slice(&workload.records(3)).unwrap();
+        assert_eq!(records.as_array().unwrap().len(), 10);
+        assert_eq!(
+            records[2]["webhookId"]["S"],
+            "msg_0000000032_partner-000012"
+        );
+        assert_eq!(records[2]["messageId"]["S"], "m0000000032");
+        let mut event = Vec::new();
+        workload.write_event(3, &mut event);
+        let event: Value = serde_json::from_slice(&event).unwrap();
+        for record in event["Records"].as_array().unwrap() {
+            assert_eq!(record["attributes"]["ApproximateReceiveCount"], "2");
+        }
     }
 
     #[test]

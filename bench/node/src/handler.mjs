@@ -1,12 +1,15 @@
-// deliver as a competent team would write it for Node.js: AWS SDK v3, the global fetch, one
-// promise a record. `make bench` measures it beside the function in Rust. What it reads, sends,
-// writes and answers is the same; docs/measuring.md says what it leaves out.
+// deliver for Node.js: AWS SDK v3, one promise a record, and the global fetch or, with
+// HTTP_CLIENT=http, node:http. `make bench` measures it beside the function in Rust. What it
+// reads, sends, writes and answers is the same; docs/measuring.md says what it leaves out.
 
 import { createHmac } from "node:crypto";
+import http from "node:http";
+import https from "node:https";
 import {
   BatchGetItemCommand,
   BatchWriteItemCommand,
   DynamoDBClient,
+  UpdateItemCommand,
 } from "@aws-sdk/client-dynamodb";
 import { ChangeMessageVisibilityBatchCommand, SQSClient } from "@aws-sdk/client-sqs";
 import { GetParametersCommand, SSMClient } from "@aws-sdk/client-ssm";
@@ -14,6 +17,7 @@ import { GetParametersCommand, SSMClient } from "@aws-sdk/client-ssm";
 const {
   DELIVERIES_TABLE,
   DELIVERY_LOG = "all",
+  HTTP_CLIENT = "fetch",
   QUEUE_URL,
   REFERENCE_FIELDS = "",
   SECRET_PREFIX,
@@ -31,6 +35,12 @@ const REFERENCES = REFERENCE_FIELDS.split(",").filter(Boolean);
 const dynamodb = new DynamoDBClient({});
 const sqs = new SQSClient({});
 const ssm = new SSMClient({});
+const agents = {
+  "http:": new http.Agent({ keepAlive: true }),
+  "https:": new https.Agent({ keepAlive: true }),
+};
+const send = { fetch: sendByFetch, http: sendByHttp }[HTTP_CLIENT];
+if (send === undefined) throw new Error(`HTTP_CLIENT must be fetch or http, not ${HTTP_CLIENT}`);
 
 /** Subscriber id to {keys, until}. */
 const secrets = new Map();
@@ -49,7 +59,8 @@ export async function handler(event) {
   );
   const failed = ended.filter(({ delivered }) => !delivered);
   await Promise.all([
-    writeRecords(ended.map(({ item }) => item).filter(Boolean)),
+    putRecords(ended.filter(({ item, isNew }) => item && isNew).map(({ item }) => item)),
+    ...ended.filter(({ item, isNew }) => item && !isNew).map(({ item }) => updateRecord(item)),
     changeVisibility(failed.filter(({ delaySeconds }) => delaySeconds !== undefined)),
   ]);
   return { batchItemFailures: failed.map(({ record }) => ({ itemIdentifier: record.messageId })) };
@@ -102,7 +113,7 @@ async function deliver({ record, job }, found) {
   const isKept = !delivered || DELIVERY_LOG === "all" || before !== undefined;
   const item =
     isKept && recordOf(job, record, before, { attempt, now, ms: now - began, outcome, nextAt, result });
-  return { record, delivered, delaySeconds, item };
+  return { record, delivered, delaySeconds, item, isNew: before === undefined };
 }
 
 async function post(url, job, keys) {
@@ -111,26 +122,54 @@ async function post(url, job, keys) {
   const signature = keys
     .map((key) => `v1,${createHmac("sha256", key).update(signed).digest("base64")}`)
     .join(" ");
+  const headers = {
+    "content-type": "application/json",
+    "user-agent": "sqs-webhooks-node",
+    "webhook-id": job.webhookId,
+    "webhook-timestamp": String(timestamp),
+    "webhook-signature": signature,
+  };
   try {
-    const response = await fetch(url, {
-      method: "POST",
-      headers: {
-        "content-type": "application/json",
-        "user-agent": "sqs-webhooks-node",
-        "webhook-id": job.webhookId,
-        "webhook-timestamp": String(timestamp),
-        "webhook-signature": signature,
-      },
-      body: job.payload,
-      redirect: "manual",
-      signal: AbortSignal.timeout(TIMEOUT_MS),
-    });
-    // To its end, so that the connection can be used again.
-    await response.arrayBuffer();
-    return { status: response.status };
+    return { status: await send(url, headers, job.payload) };
   } catch (error) {
     return { error: `${error.cause ?? error}` };
   }
+}
+
+async function sendByFetch(url, headers, body) {
+  const response = await fetch(url, {
+    method: "POST",
+    headers,
+    body,
+    redirect: "manual",
+    signal: AbortSignal.timeout(TIMEOUT_MS),
+  });
+  // To its end, so that the connection can be used again.
+  await response.arrayBuffer();
+  return response.status;
+}
+
+function sendByHttp(url, headers, body) {
+  return new Promise((resolve, reject) => {
+    const target = new URL(url);
+    const { request } = target.protocol === "https:" ? https : http;
+    const options = {
+      method: "POST",
+      agent: agents[target.protocol],
+      headers: { ...headers, "content-length": Buffer.byteLength(body) },
+    };
+    const sent = request(target, options, (answer) => {
+      answer.on("error", reject);
+      answer.on("end", () => resolve(answer.statusCode));
+      // To its end, so that the connection can be used again.
+      answer.resume();
+    });
+    // Over connecting, sending and the whole answer, like the signal of fetch.
+    const deadline = setTimeout(() => sent.destroy(new Error("no answer in time")), TIMEOUT_MS);
+    sent.on("error", reject);
+    sent.on("close", () => clearTimeout(deadline));
+    sent.end(body);
+  });
 }
 
 /** 60 s × 3ⁿ, at most 6 h, half of it by chance. */
@@ -159,7 +198,7 @@ async function readTables(jobs) {
     [DELIVERIES_TABLE]: {
       Keys: [...ids].map((id) => ({ webhookId: { S: id } })),
       ConsistentRead: true,
-      ProjectionExpression: "webhookId, #state, attempts, createdAt, history",
+      ProjectionExpression: "webhookId, #state, attempts, createdAt",
       ExpressionAttributeNames: { "#state": "state" },
     },
   };
@@ -217,7 +256,7 @@ function recordOf(job, record, before, { attempt, now, ms, outcome, nextAt, resu
     createdAt: before?.createdAt ?? { S: at },
     updatedAt: { S: at },
     expiresAt: { N: `${Math.floor(now / 1000) + KEPT_FOR_SECONDS}` },
-    history: { L: [...(before?.history?.L ?? []), { M: entry }] },
+    history: { L: [{ M: entry }] },
     messageId: { S: record.messageId },
   };
   if (nextAt !== undefined) item.nextAt = { S: nextAt };
@@ -226,7 +265,32 @@ function recordOf(job, record, before, { attempt, now, ms, outcome, nextAt, resu
   return item;
 }
 
-async function writeRecords(items) {
+async function updateRecord({ webhookId, history, ...rest }) {
+  const values = { ":none": { L: [] }, ":delivered": { S: "delivered" }, ":history": history };
+  const names = { "#history": "history", "#state": "state" };
+  const changes = ["#history = list_append(if_not_exists(#history, :none), :history)"];
+  for (const [name, value] of Object.entries(rest)) {
+    names[`#${name}`] = name;
+    values[`:${name}`] = value;
+    changes.push(`#${name} = :${name}`);
+  }
+  try {
+    await dynamodb.send(
+      new UpdateItemCommand({
+        TableName: DELIVERIES_TABLE,
+        Key: { webhookId },
+        UpdateExpression: `SET ${changes.join(", ")}`,
+        ConditionExpression: "attribute_not_exists(#state) OR #state <> :delivered",
+        ExpressionAttributeNames: names,
+        ExpressionAttributeValues: values,
+      }),
+    );
+  } catch (error) {
+    log("error", "records.unwritten", { error: `${error}` });
+  }
+}
+
+async function putRecords(items) {
   if (items.length === 0) return;
   try {
     let waiting = { [DELIVERIES_TABLE]: items.map((Item) => ({ PutRequest: { Item } })) };
