@@ -16,7 +16,7 @@ pub enum Side {
     AtMost,
     /// Not below it.
     AtLeast,
-    /// As it is, but for [`NEARLY`].
+    /// As it is, but for what arithmetic with floats adds.
     Exactly,
 }
 
