@@ -176,7 +176,7 @@ async fn a_volume_that_can_not_be_meant_is_told_with_what_is_expected() {
         (
             "--payload",
             "2MB",
-            "'--payload <SIZE>': an event with its envelope must fit into 1MiB",
+            "'--payload <SIZE>': a job must fit into 1MiB with its envelope: at most 1048311B",
         ),
         (
             "--failure-rate",
