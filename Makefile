@@ -123,9 +123,9 @@ e2e: $(READY) ## End-to-end tests on the deployed templates
 	@# Operators' command and a partner's server come with the tests of their crates, which `make
 	@# unit` has built. `cargo build` would settle other features and compile most of it anew.
 	cargo test --workspace --locked --no-run --quiet
-	RUST_TEST_THREADS=32 cargo test --workspace --locked --test stack
 	@# A minute of it, and always the same one.
 	SOAK_SEED=7 SOAK_SECONDS=12 cargo test --workspace --locked --test soak
+	RUST_TEST_THREADS=32 cargo test --workspace --locked --test stack
 
 # SEED is drawn if it is not given. PLAN carries out again what a run has kept, and JUDGE makes the
 # account of it once more. docs/soak.md
