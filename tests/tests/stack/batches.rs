@@ -58,7 +58,8 @@ async fn a_message_that_is_no_job_and_a_partner_that_hangs_harm_no_other() {
     assert!(error.starts_with("timeout"), "{error}");
 
     let metrics = json!({"message": "metrics"});
-    let metrics = stack.lines(Function::Deliver, &metrics);
+    // It comes after the lines of the attempts, and nothing was before this batch.
+    let metrics = stack.lines_until(Function::Deliver, &metrics, 1).await;
     let of_the_batch = |line: &&Line| line.request_id == first.request_id;
     let [metrics] = metrics.iter().filter(of_the_batch).collect::<Vec<_>>()[..] else {
         panic!("one line for a batch: {metrics:?}");
