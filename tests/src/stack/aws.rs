@@ -242,18 +242,9 @@ impl Stack {
 
     /// The bodies of all messages of a queue, which then are hidden for a while.
     pub async fn take_all(&self, queue: Queue) -> Vec<String> {
-        let client = client!(self, aws_sdk_sqs);
         let mut bodies = Vec::new();
         loop {
-            let answer = client
-                .receive_message()
-                .queue_url(self.output(queue.url_output()))
-                .max_number_of_messages(10)
-                .visibility_timeout(600)
-                .send()
-                .await
-                .unwrap();
-            let messages = answer.messages.unwrap_or_default();
+            let messages = self.receive(queue, 600).await;
             if messages.is_empty() {
                 return bodies;
             }
@@ -272,16 +263,21 @@ impl Stack {
             .unwrap();
     }
 
-    async fn look(&self, queue: Queue) -> Vec<Message> {
+    /// Up to ten messages, which then are hidden for so many seconds.
+    async fn receive(&self, queue: Queue, hidden_seconds: i32) -> Vec<Message> {
         let answer = client!(self, aws_sdk_sqs)
             .receive_message()
             .queue_url(self.output(queue.url_output()))
             .max_number_of_messages(10)
-            .visibility_timeout(0)
+            .visibility_timeout(hidden_seconds)
             .send()
             .await
             .unwrap();
-        let messages = answer.messages.unwrap_or_default();
+        answer.messages.unwrap_or_default()
+    }
+
+    async fn look(&self, queue: Queue) -> Vec<Message> {
+        let messages = self.receive(queue, 0).await;
         assert!(messages.len() < 10, "too many to see all of them");
         messages
     }

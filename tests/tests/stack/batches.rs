@@ -87,11 +87,7 @@ async fn a_message_that_is_no_job_and_a_partner_that_hangs_harm_no_other() {
     // What is no job comes again at the queue's own pace. After the first time the test makes
     // that faster, or 38 times would take a quarter of an hour; then it is dead like any other
     // message.
-    let faster = json!({
-        "QueueUrl": stack.output("JobsQueueUrl"),
-        "Attributes": {"VisibilityTimeout": "1"},
-    });
-    stack.call("sqs", "SetQueueAttributes", &faster).await;
+    stack.set_visibility_timeout(Queue::Jobs, 1).await;
     for count in [13, 26, RECEIVES] {
         stack.lines_until(Function::Deliver, &poison, count).await;
     }
